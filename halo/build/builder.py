@@ -1,0 +1,123 @@
+"""`ensure(target)`: the fresh artifact of a target, compiled if need be."""
+
+import os
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from halo.build.freshness import check_inputs
+from halo.build.pointers import Pointers
+from halo.build.store import Store
+from halo.compiler.version import COMPILER
+from halo.errors import ArtifactError, HaloError
+from halo.records.artifacts import FORMAT, Artifact, Pointer
+from halo.records.targets import Target
+from halo.workspace.places import Places
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What is known of a target: its artifact if it is fresh, else why it is not."""
+
+    artifact: Artifact | None
+    reason: str = ""
+    pointer: Pointer | None = None
+
+
+class Builder:
+    """Builds the artifacts of one workspace. `now_ns` is the wall clock in ns since the epoch."""
+
+    def __init__(self, places: Places, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self.places = places
+        self.store = Store(places.halo)
+        self.pointers = Pointers(places.halo)
+        self.now_ns = now_ns
+
+    def status(self, target: Target) -> Status:
+        """Say whether `target` is fresh, and load its artifact if so.
+
+        A pointer whose stamps alone are out of date is renewed, so that a touched tree is read once.
+        """
+        pointer = self.pointers.read(target)
+        if pointer is None:
+            return Status(None, "it was not built yet")
+        if pointer.compiler != COMPILER:
+            return Status(None, f"it was built by {pointer.compiler}, this is {COMPILER}", pointer)
+        checked_ns = self.now_ns()
+        verdict = check_inputs(pointer, self.places.roots)
+        if verdict.reason:
+            return Status(None, verdict.reason, pointer)
+        try:
+            artifact = self.store.load(pointer.artifact)
+        except (ArtifactError, msgspec.MsgspecError) as error:
+            return Status(None, str(error).partition("\n")[0], pointer)
+        if verdict.inputs is not None or pointer.stale:
+            pointer = msgspec.structs.replace(
+                pointer,
+                inputs=verdict.inputs if verdict.inputs is not None else pointer.inputs,
+                recorded_ns=checked_ns if verdict.inputs is not None else pointer.recorded_ns,
+                stale="",
+            )
+            self._renew(pointer)
+        return Status(artifact, pointer=pointer)
+
+    def ensure(self, target: Target) -> Artifact:
+        """Return the fresh artifact of `target`, compiling it when it is not fresh.
+
+        Raises what the compiler raises; the old pointer then stays, marked stale.
+        """
+        status = self.status(target)
+        return status.artifact or self.compile(target, status.pointer)
+
+    def frozen(self, target: Target) -> Artifact:
+        """Return the artifact of `target` only if it is fresh; raise `ArtifactError` otherwise."""
+        status = self.status(target)
+        if status.artifact is None:
+            raise ArtifactError(
+                f"{target.label} is stale: {status.reason}", hint="halo build, or leave --frozen away"
+            )
+        return status.artifact
+
+    def compile(self, target: Target, old: Pointer | None = None) -> Artifact:
+        """Compile `target`, publish the artifact, and point to it."""
+        from halo.compiler.compile import compile_target
+        from halo.files.tree import RecordingTree
+
+        tree = RecordingTree(self.places.tree(), self.now_ns)
+        try:
+            compiled = compile_target(tree, target)
+        except HaloError as error:
+            if old is not None:
+                self.pointers.write(msgspec.structs.replace(old, stale=str(error)))
+            raise
+        artifact = self.store.add(compiled.prompt, compiled.manifest)
+        self.pointers.write(
+            Pointer(
+                format=FORMAT,
+                compiler=COMPILER,
+                target=target,
+                artifact=artifact.id,
+                fingerprint=compiled.manifest.fingerprint,
+                recorded_ns=tree.recorded_ns,
+                inputs=tree.inputs(),
+            )
+        )
+        return artifact
+
+    def prune(self, targets: list[Target]) -> list[str]:
+        """Remove the pointers of agents, skills and directories that no longer exist; return their names.
+
+        Artifacts stay: sessions may refer to them.
+        """
+        removed = []
+        for path in self.pointers.orphans({t.name for t in targets}):
+            os.unlink(path)
+            removed.append(os.path.relpath(path, self.pointers.folder).removesuffix(".json"))
+        return removed
+
+    def _renew(self, pointer: Pointer) -> None:
+        """Write a pointer that only saves work later; a read-only workspace is no reason to fail."""
+        try:
+            self.pointers.write(pointer)
+        except OSError:
+            return

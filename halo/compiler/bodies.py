@@ -1,0 +1,78 @@
+"""Targets of their own, read on demand: the body of a skill, the rules of a directory."""
+
+from halo.compiler.agent import chain_pieces, user_names
+from halo.compiler.assemble import Compiled, Offer, assemble
+from halo.compiler.pieces import Part, Piece
+from halo.compiler.placeholders import Placeholders
+from halo.errors import UnknownNameError
+from halo.files.tree import Tree
+from halo.records.artifacts import SkillRef
+from halo.records.diagnostics import Diagnostic
+from halo.records.targets import ScopeTarget, SkillTarget
+from halo.workspace.layers import directory_layers, user_layer
+from halo.workspace.skills import Skill, list_resources, read_skill
+
+# Who activates it, with what, and from where: known only to the session.
+_SESSION = frozenset({"args", "agent_name"})
+
+
+def compile_skill(tree: Tree, target: SkillTarget) -> Compiled:
+    """Compile what `activate_skill` returns: title, body, and where its other files are."""
+    skill = read_skill(tree, target.id)
+    diagnostics: list[Diagnostic] = []
+    placeholders = Placeholders(
+        tree,
+        known=user_names(user_layer(tree)),
+        session=_SESSION,
+        namespaces={skill.id: skill.folder},
+        own=skill.id,
+        say=diagnostics.append,
+    )
+    source = skill.layer.source
+    pieces = [
+        Piece(f"# Skill: {skill.name}", source, skill.layer.front.line("name") if skill.layer.front else 1)
+    ]
+    if skill.layer.body:
+        pieces += [Piece("\n\n", source, skill.layer.line), *placeholders.render(skill.layer)]
+    parts = [Part("skill", "skill", skill.scope, source, tuple(pieces))]
+    resources = _resources(tree, skill, diagnostics)
+    if resources is not None:
+        parts.append(resources)
+    offer = Offer(skills=(SkillRef(skill.id, skill.name, skill.description, skill.scope),))
+    return assemble(target, parts, offer, tuple(diagnostics))
+
+
+def resource_address(skill: Skill, name: str) -> str:
+    """Say how tools reach a skill's file: by its path in the workspace, else as `skill:<id>/<name>`."""
+    if skill.scope == "workspace":
+        return f"{skill.folder.removeprefix('workspace:')}/{name}"
+    return f"skill:{skill.id}/{name}"
+
+
+def _resources(tree: Tree, skill: Skill, diagnostics: list[Diagnostic]) -> Part | None:
+    names, more = list_resources(tree, skill.folder)
+    if more:
+        diagnostics.append(
+            Diagnostic(
+                "skill-resources", "warning", "more than 200 files; the first are listed", skill.folder
+            )
+        )
+    if not names:
+        return None
+    lines = ["Files of this skill, to read or run when the text above asks for them:"]
+    lines += [f"- {resource_address(skill, name)}" for name in names]
+    piece = Piece("\n".join(lines), skill.folder, 0)
+    return Part("resources", "resources", skill.scope, skill.folder, (piece,))
+
+
+def compile_scope(tree: Tree, target: ScopeTarget) -> Compiled:
+    """Compile the rules of a directory: the chain from below the root down to it."""
+    chain = directory_layers(tree, target.directory)
+    if not chain:
+        raise UnknownNameError(
+            f"no .halo/INSTRUCTIONS.md on the way to {target.directory!r}",
+            hint="rules of the root are in every prompt already",
+        )
+    last = chain[-1][1]
+    part = Part("directory", "instructions", "workspace", last.source, tuple(chain_pieces(chain)))
+    return assemble(target, [part], Offer(), ())

@@ -1,0 +1,116 @@
+"""What an agent can do, as its prompt says it: skills, the tool list, the format of calls."""
+
+import json
+from typing import Any
+
+from halo.compiler.pieces import Part, Piece
+from halo.records.tools import (
+    DRAFT,
+    LISTABLE_TOOLS,
+    SESSION_TOOLS,
+    WORKSPACE_TOOLS,
+    ToolSpec,
+    activate_skill,
+)
+from halo.workspace.agents import Agent
+from halo.workspace.skills import Skill
+
+
+def tool_specs(agent: Agent, skills: tuple[Skill, ...]) -> tuple[ToolSpec, ...]:
+    """Return the tools of `agent` in their fixed order.
+
+    Listed workspace tools, the session tools when it delegates, `draft`, and `activate_skill` when
+    skills are visible.
+    """
+    listed = set(agent.config.tools)
+    specs = [spec for spec in WORKSPACE_TOOLS if spec.name in listed]
+    if agent.delegates:
+        specs.extend(SESSION_TOOLS)
+    if DRAFT.name in listed:
+        specs.append(LISTABLE_TOOLS[DRAFT.name])
+    if skills:
+        specs.append(activate_skill(tuple(s.id for s in skills)))
+    return tuple(specs)
+
+
+def skills_block(agent: Agent, skills: tuple[Skill, ...]) -> Part | None:
+    """List the skills that may be activated; bodies are loaded on demand. None without skills."""
+    if not skills:
+        return None
+    document = agent.document
+    line = document.line("skills")
+    lead = (
+        "## Your Skills\n\n"
+        "Load the full instructions of a skill with `activate_skill` before you use it.\n\n"
+        "<available_skills>\n"
+    )
+    pieces = [Piece(lead, document.source, line)]
+    pieces.extend(Piece(_skill(skill), skill.layer.source, _description_line(skill)) for skill in skills)
+    pieces.append(Piece("</available_skills>", document.source, line))
+    return Part("skills", "skills", agent.scope, document.source, tuple(pieces))
+
+
+def _skill(skill: Skill) -> str:
+    return (
+        "  <skill>\n"
+        f"    <name>{_escape(skill.name)}</name>\n"
+        f"    <id>{skill.id}</id>\n"
+        f"    <description>{_escape(skill.description)}</description>\n"
+        "  </skill>\n"
+    )
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _description_line(skill: Skill) -> int:
+    return skill.layer.front.line("description") if skill.layer.front else 1
+
+
+def tool_list(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
+    """Name the tools, as the seed words it. None without tools."""
+    if not specs:
+        return None
+    names = ", ".join(spec.name for spec in specs)
+    text = f"Your available tools: {names}. Only use tools in this list."
+    document = agent.document
+    piece = Piece(text, document.source, document.line("tools"))
+    return Part("tools", "tools", agent.scope, document.source, (piece,))
+
+
+def call_format(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
+    """Explain to a model without a tool protocol how it calls tools (`model.tool_mode: schema`).
+
+    The schema of the reply itself is sent with the request; this is what the model reads.
+    """
+    if not specs or agent.tool_mode != "schema":
+        return None
+    lines = [
+        "## How to answer",
+        "",
+        'Your whole reply is one JSON object. To answer the user: {"reply": "your answer"}. '
+        'To call a tool first: {"tool": "its name", "arguments": {…}}; you are then given its result.',
+        "",
+        *(f"- {_signature(spec)}: {spec.description}" for spec in specs),
+    ]
+    document = agent.document
+    piece = Piece("\n".join(lines), document.source, document.line("model", "tool_mode"))
+    return Part("call-format", "call-format", agent.scope, document.source, (piece,))
+
+
+def _signature(spec: ToolSpec) -> str:
+    """Write a tool as `name {"path": string, "limit"?: integer}`."""
+    required = set(spec.parameters.get("required", ()))
+    properties: dict[str, Any] = spec.parameters["properties"]
+    arguments = ", ".join(
+        f"{json.dumps(name)}{'' if name in required else '?'}: {_type(schema)}"
+        for name, schema in properties.items()
+    )
+    return f"{spec.name} {{{arguments}}}"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(json.dumps(v) for v in schema["enum"])
+    return str(schema["type"])

@@ -1,0 +1,52 @@
+"""The stuff that prompts are made of: pieces of text that know where they come from."""
+
+from typing import Literal, NamedTuple
+
+from halo.records.artifacts import Scope
+from halo.workspace.layers import Layer
+
+# Where text comes from that no layer holds: the rules of composition themselves.
+RULES = "halo:compiler"
+
+
+class Fill(NamedTuple):
+    """A piece that is a slot: its name, where the value will come from, and the unexpanded value."""
+
+    name: str
+    origin: Literal["builtin", "session", "settings", "environment"]
+    template: str = ""
+
+
+class Piece(NamedTuple):
+    """A run of text from one place: verbatim from `source` at `line`, or derived from that line."""
+
+    text: str
+    source: str
+    line: int
+    verbatim: bool = False
+    fill: Fill | None = None
+
+
+class Part(NamedTuple):
+    """A segment before it is laid out.
+
+    `section`: it is divided from a neighbouring section by a rule (`---`), not by a blank line alone.
+    """
+
+    id: str
+    kind: str
+    scope: Scope
+    source: str
+    pieces: tuple[Piece, ...]
+    section: bool = False
+
+
+def verbatim(layer: Layer) -> Piece:
+    """Take a layer's body as it is."""
+    return Piece(layer.body, layer.source, layer.line, verbatim=True)
+
+
+def titled(part_id: str, kind: str, title: str, layer: Layer) -> Part:
+    """Make a section of a layer: a heading, a blank line, the body."""
+    heading = Piece(f"## {title}\n\n", layer.source, layer.line)
+    return Part(part_id, kind, layer.scope, layer.source, (heading, verbatim(layer)), section=True)

@@ -1,0 +1,143 @@
+"""`{{name}}` in AGENT.md and SKILL.md: what becomes text, what becomes a slot, what stays as it is.
+
+The rules are the seed's ("Substitution rules", "Scope convention"): this is the boundary that keeps
+secrets out of prompts. `<id>.secrets.*` and `general.*` never resolve; a parameter resolves only in
+the namespaces that the body may use; a value that is secret, or holds `<<ENV>>` and is not declared
+`secret: false`, keeps its placeholder. What is filled in is never scanned again.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from halo.compiler.pieces import Fill, Piece
+from halo.files.tree import Tree
+from halo.records.diagnostics import Diagnostic
+from halo.workspace.layers import Layer
+from halo.workspace.settings import (
+    GLOBAL_SETTINGS,
+    WORKSPACE_SETTINGS,
+    Setting,
+    lookup,
+    read_settings,
+)
+from halo.workspace.skills import SkillParams, read_params
+
+_PLACEHOLDER = re.compile(r"\{\{\s*([\w-][\w.-]*)\s*\}\}")
+_PARAM = re.compile(r"([\w-]+)\.params\.([\w-][\w.-]*)\Z")
+
+# Filled by whoever runs the turn.
+_BUILTIN_SLOTS = frozenset({"workspace_root", "working_dir", "now"})
+
+Say = Callable[[Diagnostic], None]
+
+
+class Placeholders:
+    """Resolves the placeholders of one body.
+
+    `known` holds names that are text at compile time, each with the source and line of its value;
+    `session` names slots that the session fills; `namespaces` maps the ids whose params may be used to
+    the folder that declares them. `own` is the id that the short form `{{params.key}}` stands for,
+    empty where there is none.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        *,
+        known: Mapping[str, Piece],
+        session: frozenset[str],
+        namespaces: Mapping[str, str],
+        own: str,
+        say: Say,
+    ) -> None:
+        self._tree = tree
+        self._known = known
+        self._session = session
+        self._namespaces = namespaces
+        self._own = own
+        self._say = say
+        self._declared: dict[str, SkillParams] = {}
+
+    def render(self, layer: Layer) -> Iterator[Piece]:
+        """Yield the body of `layer` in pieces: verbatim runs, values, slots."""
+        position, line = 0, layer.line
+        for match in _PLACEHOLDER.finditer(layer.body):
+            if (piece := self._resolve(match[1], match[0], layer.source, self._line(layer, match))) is None:
+                continue
+            if match.start() > position:
+                yield Piece(layer.body[position : match.start()], layer.source, line, verbatim=True)
+            yield piece
+            position, line = match.end(), self._line(layer, match)
+        if position < len(layer.body):
+            yield Piece(layer.body[position:], layer.source, line, verbatim=True)
+
+    @staticmethod
+    def _line(layer: Layer, match: re.Match[str]) -> int:
+        return layer.line + layer.body.count("\n", 0, match.start())
+
+    def _resolve(self, name: str, text: str, source: str, line: int) -> Piece | None:
+        """Resolve one placeholder; None leaves it literal, and says why where the author should know."""
+        if self._own and name.startswith("params."):
+            name = f"{self._own}.{name}"
+        if name in self._known:
+            return self._known[name]
+        if name in _BUILTIN_SLOTS:
+            return Piece(text, source, line, fill=Fill(name, "builtin"))
+        if name in self._session or (self._own and name.startswith("channel.")):
+            return Piece(text, source, line, fill=Fill(name, "session"))
+        param = _PARAM.match(name)
+        if param is None:
+            self._warn(source, line, f"{text} names nothing that a prompt may hold; it stays as it is")
+            return None
+        if param[1] not in self._namespaces:
+            self._warn(source, line, f"{text}: the parameters of {param[1]!r} are not open to this text")
+            return None
+        return self._param(param[1], param[2], text, source, line)
+
+    def _param(self, owner: str, key: str, text: str, source: str, line: int) -> Piece | None:
+        params = self._params(owner)
+        declared = params.declared.get(key)
+        if declared is not None and declared.secret:
+            return None  # a tool substitutes it when it runs
+        setting, scope = self._setting(f"{owner}.params.{key}")
+        if setting is None:
+            if declared is None or declared.default is None:
+                self._warn(source, line, f"{text} has no value in the settings and no default")
+                return None
+            return _default(declared.default, params, key)
+        if not setting.text and setting.value != "":
+            self._warn(source, line, f"{text}: a list or map cannot stand in text")
+            return None
+        if setting.names and (declared is None or declared.secret is not False):
+            return None  # counts as secret
+        if scope == GLOBAL_SETTINGS:
+            return Piece(text, source, line, fill=Fill(f"{owner}.params.{key}", "settings"))
+        if setting.names:
+            return Piece(
+                text, source, line, fill=Fill(f"{owner}.params.{key}", "environment", setting.text)
+            )
+        return Piece(setting.text, setting.source, setting.line)
+
+    def _params(self, owner: str) -> SkillParams:
+        if owner not in self._declared:
+            self._declared[owner] = read_params(self._tree, self._namespaces[owner])
+        return self._declared[owner]
+
+    def _setting(self, dotted: str) -> tuple[Setting | None, str]:
+        for source in (WORKSPACE_SETTINGS, GLOBAL_SETTINGS):
+            setting = lookup(read_settings(self._tree, source), dotted)
+            if setting is not None:
+                return setting, source
+        return None, ""
+
+    def _warn(self, source: str, line: int, message: str) -> None:
+        self._say(Diagnostic("placeholder-literal", "warning", message, source, line))
+
+
+def _default(value: str | float | bool, params: SkillParams, key: str) -> Piece:
+    """Make text of a declared default, which stands in config.yaml."""
+    document = params.document
+    position = list(params.declared).index(key)
+    text = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    assert document is not None  # noqa: S101  # there is a declaration
+    return Piece(text, document.source, document.line("params", position, "default"))

@@ -1,0 +1,164 @@
+"""The compiled artifact: `manifest.json` beside `prompt.md`, and the pointer that leads to both."""
+
+from typing import Literal
+
+import msgspec
+
+from halo.files.tree import Input
+from halo.records.diagnostics import Diagnostic
+from halo.records.messages import Message
+from halo.records.targets import Access, Target
+from halo.records.tools import ToolSpec
+
+FORMAT = 1
+
+Scope = Literal["workspace", "global", "builtin", "halo"]
+Stability = Literal["static", "volatile"]
+ToolMode = Literal["native", "schema"]
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """Where a byte range of prompt.md comes from.
+
+    `start` and `end` are byte offsets in prompt.md; `line` is the line in `source` (from 1) of the first
+    byte. In a verbatim span the lines go on one by one; a derived one was made from that line.
+    """
+
+    start: int
+    end: int
+    source: str
+    line: int
+    verbatim: bool
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A part of the prompt with one purpose.
+
+    Byte range, and line range from 1, both ends included; `tokens` is the built-in estimate; `digest` is
+    the SHA-256 of its bytes, `prefix_digest` of prompt.md up to its end.
+    """
+
+    id: str
+    kind: str
+    scope: Scope
+    source: str
+    start: int
+    end: int
+    first_line: int
+    last_line: int
+    tokens: int
+    stability: Stability
+    digest: str
+    prefix_digest: str
+    spans: tuple[Span, ...]
+
+
+class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A byte range of prompt.md that is filled in memory when a turn starts.
+
+    prompt.md holds the slot's source text, such as `{{now}}`. `origin`: `builtin` (workspace root, clock
+    ...), `session`, `settings` (a value of the global settings), `environment` (`<<NAME>>` in the
+    workspace's settings, declared `secret: false`; `template` is that value, unexpanded).
+    """
+
+    name: str
+    origin: Literal["builtin", "session", "settings", "environment"]
+    start: int
+    end: int
+    template: str = ""
+
+
+class SkillRef(msgspec.Struct, frozen=True):
+    """A skill that the model may activate."""
+
+    id: str
+    name: str
+    description: str
+    scope: Scope
+
+
+class TeamMember(msgspec.Struct, frozen=True):
+    """An agent that this one may delegate to."""
+
+    id: str
+    name: str
+    description: str
+
+
+class Binding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which model answers, and how it samples. `endpoint` empty: the provider's own."""
+
+    provider: str
+    model: str
+    endpoint: str = ""
+    max_tokens: int = 4096
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+
+
+class Runtime(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All else that a turn needs."""
+
+    binding: Binding
+    tool_mode: ToolMode = "native"
+    context_tokens: int = 200_000
+    compress_at: float = 0.8
+    access: Access = "full"
+
+
+class StaticPrefix(msgspec.Struct, frozen=True):
+    """The text before the first slot: what every clone, colleague and CI job shares."""
+
+    bytes: int
+    tokens: int
+    digest: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """manifest.json: everything about prompt.md that a turn or a reader needs (design 3.1)."""
+
+    format: int
+    compiler: str
+    target: Target
+    fingerprint: str
+    static_prefix: StaticPrefix
+    segments: tuple[Segment, ...]
+    slots: tuple[Slot, ...]
+    tools: tuple[ToolSpec, ...]
+    skills: tuple[SkillRef, ...]
+    team: tuple[TeamMember, ...]
+    few_shots: tuple[Message, ...]
+    runtime: Runtime | None
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def tokens(self) -> int:
+        """The estimate of the whole prompt."""
+        return sum(s.tokens for s in self.segments)
+
+
+class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`build/<target>.json`: which artifact a target has, and everything that was consulted for it.
+
+    `recorded_ns` is the wall clock (ns since the epoch) just before the inputs were read. `stale` holds
+    the reason when a later compile failed.
+    """
+
+    format: int
+    compiler: str
+    target: Target
+    artifact: str
+    fingerprint: str
+    recorded_ns: int
+    inputs: tuple[Input, ...]
+    stale: str = ""
+
+
+class Artifact(msgspec.Struct, frozen=True):
+    """An artifact in memory: its id, the unfilled text, and the manifest."""
+
+    id: str
+    prompt: str
+    manifest: Manifest

@@ -1,0 +1,104 @@
+"""The events of a session's log (design 3.2): one line each in `events.jsonl`.
+
+An `Event` is the envelope; `data` stays raw until somebody wants it, so that types written by a newer
+version are kept. The checksum belongs to the log (`halo.files.log`), not to the event.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from halo.records.messages import Message, ToolResult
+from halo.records.usage import Usage
+
+FORMAT = 1
+
+EndReason = Literal["done", "max_tokens", "steps", "error", "interrupted"]
+
+
+class Event(msgspec.Struct, frozen=True):
+    """The envelope of an event.
+
+    `seq` counts from 1 without gaps; `ts` is ISO 8601 in UTC with milliseconds; `turn` counts from 1, 0
+    for what belongs to no turn.
+    """
+
+    format: int
+    seq: int
+    ts: str
+    type: str
+    turn: int
+    data: msgspec.Raw
+
+
+class SessionCreated(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`session.created`: who it is with and who began it (`cli`, later channels and parents)."""
+
+    session: str
+    agent: str
+    origin: str
+    role: Literal["root", "sub"] = "root"
+    directory: str = ""
+
+
+class TurnStarted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`turn.started`: the artifacts that this turn, and no other, runs from.
+
+    `skills` and `scopes` map ids and directories to artifact ids.
+    """
+
+    artifact: str
+    fingerprint: str
+    skills: dict[str, str] = {}
+    scopes: dict[str, str] = {}
+
+
+class MessageAdded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`message`: a user's or a model's message. `partial`: it broke off."""
+
+    message: Message
+    partial: bool = False
+
+
+class ToolResultAdded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`tool.result`: the answer to one call. `duration_ms` is wall time, `mended`: written by repair."""
+
+    result: ToolResult
+    tool: str
+    duration_ms: int = 0
+    mended: bool = False
+
+
+class UsageReported(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`usage`: one model call. `model` is the id that the provider reported.
+
+    `request_digest` is the SHA-256 of the rendered request body. `restored`: tokens of model state that
+    were loaded from disk before the call (provider `local`).
+    """
+
+    provider: str
+    model: str
+    usage: Usage
+    request_digest: str = ""
+    stop_reason: str = ""
+    restored: int = 0
+
+
+class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`turn.ended`: why the turn is over; `error` holds the message where it failed."""
+
+    reason: EndReason
+    error: str = ""
+
+
+EventData = SessionCreated | TurnStarted | MessageAdded | ToolResultAdded | UsageReported | TurnEnded
+
+TYPES: dict[str, type[EventData]] = {
+    "session.created": SessionCreated,
+    "turn.started": TurnStarted,
+    "message": MessageAdded,
+    "tool.result": ToolResultAdded,
+    "usage": UsageReported,
+    "turn.ended": TurnEnded,
+}
+NAMES: dict[type[EventData], str] = {kind: name for name, kind in TYPES.items()}

@@ -1,0 +1,108 @@
+"""What can be compiled: an agent in a role and place, a skill's body, a directory's rules."""
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+Role = Literal["root", "sub"]
+Mode = Literal["full", "minimal", "none"]
+Platform = Literal["posix", "windows"]
+Access = Literal["full", "workspace", "readonly"]
+
+# Lower case only: `Src` and `src` must not share a file where names ignore case.
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
+_LONGEST = 160  # of an encoded directory; file names may have 255 bytes on common file systems
+
+
+def encode_directory(directory: str) -> str:
+    """Percent-encode a workspace-relative posix path so that it is one safe file name everywhere.
+
+    Long ones are cut and end in `~` and 16 hex digits of their SHA-256.
+    """
+    encoded = "".join(
+        c if c in _SAFE else "".join(f"%{b:02x}" for b in c.encode("utf-8", "surrogateescape"))
+        for c in directory
+    )
+    if len(encoded) > _LONGEST:
+        digest = hashlib.sha256(directory.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return f"{encoded[:_LONGEST]}~{digest}"
+    return encoded
+
+
+class AgentTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag="agent", omit_defaults=True):
+    """The prompt of `agent` in a role, directory, mode, platform and access level (design 3.1).
+
+    `directory` is workspace-relative and posix, empty for none.
+    """
+
+    agent: str
+    role: Role = "root"
+    directory: str = ""
+    mode: Mode = "full"
+    platform: Platform = "posix"
+    access: Access = "full"
+
+    @property
+    def variant(self) -> str:
+        """`role[@dir][+mode][+platform][+access]`, defaults left out, safe as a file name."""
+        name: str = self.role
+        if self.directory:
+            name += "@" + encode_directory(self.directory)
+        if self.mode != "full":
+            name += f"+{self.mode}"
+        if self.platform != "posix":
+            name += f"+{self.platform}"
+        if self.access != "full":
+            name += f"+{self.access}"
+        return name
+
+    @property
+    def name(self) -> str:
+        """The pointer's path below `build/`, without `.json`."""
+        return f"{self.agent}/{self.variant}"
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        where = f" · {self.directory}" if self.directory else ""
+        rest = self.variant.partition("+")[2]
+        return f"{self.agent} · {self.role}{where}" + (f" · {rest.replace('+', ' · ')}" if rest else "")
+
+
+class SkillTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag="skill"):
+    """The body of a skill, as `activate_skill` hands it to a model."""
+
+    id: str
+
+    @property
+    def name(self) -> str:
+        """The pointer's path below `build/`, without `.json`."""
+        return f"skills/{self.id}"
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"skill {self.id}"
+
+
+class ScopeTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag="scope"):
+    """The rules of a directory: every `.halo/INSTRUCTIONS.md` from below the root down to it."""
+
+    directory: str
+
+    @property
+    def name(self) -> str:
+        """The pointer's path below `build/`, without `.json`."""
+        return f"scopes/{encode_directory(self.directory)}"
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"rules of {self.directory}/"
+
+
+Target = AgentTarget | SkillTarget | ScopeTarget
+
+# `build/<agent>/` lies beside these folders.
+RESERVED_AGENT_IDS = frozenset({"skills", "scopes"})

@@ -1,0 +1,134 @@
+"""Agents: agent.yaml as a typed value, and AGENT.md."""
+
+from typing import Literal
+
+import msgspec
+
+from halo.errors import LayerError, UnknownNameError, UsageError, near_miss_hint
+from halo.files.canonical import canonical_text
+from halo.files.tree import NotFound, Tree
+from halo.records.artifacts import Scope, ToolMode
+from halo.records.targets import RESERVED_AGENT_IDS
+from halo.records.tools import LISTABLE_TOOLS
+from halo.workspace.ids import list_ids, serving_folder
+from halo.workspace.layers import Layer, read_layer
+from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
+
+
+class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`model:` of agent.yaml: who answers and how it samples.
+
+    `endpoint` empty: the provider's own; an OpenAI one includes `/v1`, Anthropic's does not.
+    `max_tokens` bounds one reply. `tool_mode: schema` sends a JSON Schema of the calls and reads the
+    reply as calls, for models without a dependable tool protocol; it is the default of `local`.
+    """
+
+    provider: str
+    id: str
+    endpoint: str = ""
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    tool_mode: Literal["native", "schema"] | None = None
+
+
+class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`context:` of agent.yaml: the window in tokens, and the fill (0 to 1) at which it is shortened."""
+
+    max_tokens: int | None = None
+    compress_at: float = 0.8
+
+
+class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """agent.yaml."""
+
+    model: ModelConfig
+    name: str = ""
+    description: str = ""
+    system_prompt: str = ""
+    tools: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    team: tuple[str, ...] = ()
+    context: ContextConfig = ContextConfig()
+    priority: float = 0
+    internal: bool = False
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """An agent as its folder defines it. `document` knows the lines of agent.yaml."""
+
+    id: str
+    scope: Scope
+    folder: str
+    config: AgentConfig
+    document: YamlDocument
+    body: Layer | None
+
+    @property
+    def name(self) -> str:
+        """Its name for people, on one line; the id where none is given."""
+        return " ".join(self.config.name.split()) or self.id
+
+    @property
+    def description(self) -> str:
+        """What it is for, on one line."""
+        return " ".join(self.config.description.split())
+
+    @property
+    def delegates(self) -> bool:
+        """A non-empty team is the switch for delegation; platform agents never delegate."""
+        return bool(self.config.team) and not self.config.internal
+
+    @property
+    def tool_mode(self) -> ToolMode:
+        """How it calls tools; without a choice `schema` for `local`, else the provider's own protocol."""
+        return self.config.model.tool_mode or ("schema" if self.config.model.provider == "local" else "native")
+
+
+def list_agents(tree: Tree) -> list[str]:
+    """List the ids of all agents, sorted."""
+    return list_ids(tree, "agents")
+
+
+def read_agent(tree: Tree, agent_id: str) -> Agent:
+    """Read the folder that serves `agent_id`.
+
+    Raises `UnknownNameError` for an unknown agent, `LayerError` (file and line) for a broken agent.yaml.
+    """
+    if agent_id in RESERVED_AGENT_IDS:
+        raise UsageError(f"an agent cannot be called {agent_id!r}", hint="rename its folder")
+    folder, scope = serving_folder(tree, "agents", agent_id)
+    source = f"{folder}/agent.yaml"
+    try:
+        text = canonical_text(tree.read(source), source)
+    except NotFound:
+        raise LayerError(
+            f"agent {agent_id!r} has no agent.yaml", file=source, hint="it needs at least model: {provider, id}"
+        ) from None
+    document = load_yaml(text, source)
+    config = convert(document, AgentConfig)
+    for i, tool in enumerate(config.tools):
+        if tool not in LISTABLE_TOOLS:
+            raise document.error(
+                f"unknown tool {tool!r}", "tools", i, hint=near_miss_hint(tool, list(LISTABLE_TOOLS))
+            )
+    return Agent(agent_id, scope, folder, config, document, read_layer(tree, f"{folder}/AGENT.md", scope))
+
+
+def read_team(tree: Tree, agent: Agent) -> tuple[Agent, ...]:
+    """Return the agents that `agent` may delegate to: itself first when listed, then by priority and id.
+
+    Internal agents are left out. Raises `LayerError` at the line of an unknown member.
+    """
+    if not agent.delegates:
+        return ()
+    members: dict[str, Agent] = {}
+    for i, member in enumerate(agent.config.team):
+        try:
+            members[member] = agent if member == agent.id else read_agent(tree, member)
+        except (UnknownNameError, UsageError) as error:
+            raise agent.document.error(f"team: {error.message}", "team", i, hint=error.hint) from None
+    visible = [m for m in members.values() if not m.config.internal]
+    return tuple(sorted(visible, key=lambda m: (m.id != agent.id, -m.config.priority, m.id)))

@@ -1,0 +1,53 @@
+"""Names of agents and skills, and which folder serves one."""
+
+import re
+
+from halo.errors import UnknownNameError, UsageError
+from halo.files.tree import Tree
+from halo.records.artifacts import Scope
+
+# A folder name on every file system, and never a path.
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}\Z")
+
+_ROOTS: tuple[tuple[str, Scope], ...] = (
+    ("workspace:.halo", "workspace"),
+    ("global:", "global"),
+    ("builtin:", "builtin"),
+)
+
+
+def is_id(text: str) -> bool:
+    """Tell whether `text` may name an agent or a skill: letters, digits, `_`, `-`; at most 100."""
+    return _ID.match(text) is not None
+
+
+def _path(root: str, *parts: str) -> str:
+    return root + ("" if root.endswith(":") else "/") + "/".join(parts)
+
+
+def list_ids(tree: Tree, kind: str) -> list[str]:
+    """List what is defined below `<root>/<kind>/` in any root, sorted; `kind` is `agents` or `skills`."""
+    names: set[str] = set()
+    for root, _ in _ROOTS:
+        folder = _path(root, kind)
+        if tree.kind(folder) == "dir":
+            names.update(e.name for e in tree.list(folder) if e.kind == "dir" and is_id(e.name))
+    return sorted(names)
+
+
+def serving_folder(tree: Tree, kind: str, name: str) -> tuple[str, Scope]:
+    """Return the folder that serves agent or skill `name`, and its scope.
+
+    Whole-folder override: the first of workspace, global, builtin that has it serves it entirely.
+    Raises `UnknownNameError` with near misses.
+    """
+    if not is_id(name):
+        raise UsageError(
+            f"{name!r} is not a name for {'an agent' if kind == 'agents' else 'a skill'}",
+            hint="letters, digits, _ and - only",
+        )
+    for root, scope in _ROOTS:
+        folder = _path(root, kind, name)
+        if tree.kind(folder) == "dir":
+            return folder, scope
+    raise UnknownNameError.of(kind.removesuffix("s"), name, list_ids(tree, kind))

@@ -1,0 +1,152 @@
+"""Markdown layers: which file serves a layer, its body and its front matter."""
+
+from typing import Any
+
+import msgspec
+
+from halo.files.canonical import canonical_text
+from halo.files.tree import NotFound, Tree
+from halo.records.artifacts import Scope
+from halo.records.diagnostics import Diagnostic
+from halo.records.targets import Platform
+from halo.workspace.yamldoc import YamlDocument, load_yaml
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """A source file that contributes text.
+
+    `source` is its tree path; `body` has neither front matter nor blank edges and starts on line
+    `line` of the file; `front` is the parsed front matter, None where there is none.
+    """
+
+    source: str
+    scope: Scope
+    body: str
+    line: int
+    front: YamlDocument | None = None
+
+    def value(self, key: str) -> Any:
+        """Return a value of the front matter, None where it is absent."""
+        return self.front.value.get(key) if self.front else None
+
+
+def split_front_matter(text: str, source: str) -> tuple[YamlDocument | None, str, int]:
+    """Split canonical `text` into front matter, body and the body's first line (from 1).
+
+    Front matter is a YAML mapping between a `---` on the first line and the next line that is `---`.
+    Two rules around something else are text. Raises `LayerError` for YAML that does not parse.
+    """
+    if not text.startswith("---\n"):
+        return None, text, 1
+    end = text.find("\n---\n", 3)
+    if end < 0:
+        return None, text, 1
+    block = text[4 : end + 1]
+    document = load_yaml(block, source, first_line=2)
+    if not isinstance(document.value, dict | None):
+        return None, text, 1
+    if document.value is None:
+        document = YamlDocument({}, {}, source)
+    body = text[end + 5 :]
+    return document, body, 1 + text.count("\n", 0, end + 5)
+
+
+def read_layer(tree: Tree, source: str, scope: Scope) -> Layer | None:
+    """Read one Markdown layer; None when it is absent or blank (the two are the same everywhere)."""
+    try:
+        data = tree.read(source)
+    except NotFound:
+        return None
+    text = canonical_text(data, source)
+    front, body, line = split_front_matter(text, source)
+    stripped = body.lstrip()
+    if not stripped and front is None:
+        return None
+    line += body[: len(body) - len(stripped)].count("\n")
+    return Layer(source, scope, stripped.rstrip(), line, front)
+
+
+def _first(tree: Tree, *candidates: tuple[str, Scope]) -> Layer | None:
+    for source, scope in candidates:
+        layer = read_layer(tree, source, scope)
+        if layer is not None:
+            return layer
+    return None
+
+
+def user_layer(tree: Tree) -> Layer | None:
+    """USER.md: the workspace's, else the global one. None means that the user is unknown: bootstrap.
+
+    One with front matter alone has an empty body: the user is known, but there is nothing to say.
+    """
+    return _first(tree, ("workspace:.halo/USER.md", "workspace"), ("global:USER.md", "global"))
+
+
+def instructions_layer(tree: Tree) -> Layer | None:
+    """INSTRUCTIONS.md: the workspace's suppresses the global one, so that a clone is self-contained."""
+    return _first(
+        tree, ("workspace:.halo/INSTRUCTIONS.md", "workspace"), ("global:INSTRUCTIONS.md", "global")
+    )
+
+
+def index_layer(tree: Tree) -> Layer | None:
+    """INDEX.md: of the workspace's root only."""
+    return _first(tree, ("workspace:.halo/INDEX.md", "workspace"))
+
+
+def directory_layers(tree: Tree, directory: str) -> tuple[tuple[str, Layer], ...]:
+    """Return the rules on the way down to `directory`, outermost first, without the root's own.
+
+    Each comes with its directory; levels without a file are skipped.
+    """
+    found: list[tuple[str, Layer]] = []
+    parts = directory.split("/") if directory else []
+    for depth in range(1, len(parts) + 1):
+        level = "/".join(parts[:depth])
+        layer = _first(tree, (f"workspace:{level}/.halo/INSTRUCTIONS.md", "workspace"))
+        if layer is not None and layer.body:
+            found.append((level, layer))
+    return tuple(found)
+
+
+class PromptScope(msgspec.Struct, frozen=True):
+    """The files of `prompts/<name>/` that serve a target, in order."""
+
+    scope: Scope
+    layers: tuple[Layer, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def prompt_scope(tree: Tree, name: str, platform: Platform) -> PromptScope:
+    """Read `prompts/<name>/`: the workspace's folder replaces the global one, that one the packaged.
+
+    An existing empty folder stays empty. Files ending in `.md`, in the order of their names' bytes;
+    on Windows `X.windows.md` replaces `X.md`, elsewhere it is ignored. Falling back from a missing
+    *global* folder to the packaged templates is normal; nothing is seeded unless `halo init` is asked to.
+    """
+    for folder, scope in _SCOPE_FOLDERS:
+        path = f"{folder}/{name}"
+        if tree.kind(path) == "dir":
+            names = [e.name for e in tree.list(path) if e.name.endswith(".md") and e.kind == "file"]
+            chosen = (read_layer(tree, f"{path}/{n}", scope) for n in _for_platform(names, platform))
+            return PromptScope(scope, tuple(layer for layer in chosen if layer is not None and layer.body))
+    return PromptScope(
+        "builtin", (), (Diagnostic("prompts-missing", "warning", f"there is no prompts/{name}/ anywhere"),)
+    )
+
+
+_SCOPE_FOLDERS: tuple[tuple[str, Scope], ...] = (
+    ("workspace:.halo/prompts", "workspace"),
+    ("global:prompts", "global"),
+    ("builtin:prompts", "builtin"),
+)
+
+_WINDOWS = ".windows.md"
+
+
+def _for_platform(names: list[str], platform: Platform) -> list[str]:
+    variants = {n for n in names if n.endswith(_WINDOWS)}
+    if platform != "windows":
+        return [n for n in names if n not in variants]
+    replaced = {n.removesuffix(_WINDOWS) + ".md" for n in variants}
+    return [n for n in names if n not in replaced]

@@ -1,0 +1,46 @@
+"""The roots of a workspace's tree."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from halo.files.tree import DiskTree
+from halo.workspace.locate import HALO_DIR, find_workspace, halo_home, templates_folder
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Absolute paths of the roots that sources come from."""
+
+    workspace: str
+    home: str
+    templates: str
+
+    @property
+    def roots(self) -> dict[str, str]:
+        """The roots of the tree, by name.
+
+        `secrets` holds the global settings. They are a root of their own so that nothing that
+        shows the global folder shows them.
+        """
+        return {
+            "workspace": self.workspace,
+            "global": os.path.join(self.home, "global"),
+            "secrets": os.path.join(self.home, "secrets"),
+            "builtin": self.templates,
+        }
+
+    def tree(self) -> DiskTree:
+        """Open the roots for reading."""
+        return DiskTree(self.roots)
+
+    @property
+    def halo(self) -> str:
+        """The workspace's `.halo/` folder."""
+        return os.path.join(self.workspace, HALO_DIR)
+
+
+def find_places(start: str, environ: Mapping[str, str]) -> Places:
+    """Find the workspace at or above `start`, and the rest from the environment."""
+    home = halo_home(environ)
+    return Places(workspace=find_workspace(start, home), home=home, templates=templates_folder())

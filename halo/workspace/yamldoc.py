@@ -1,0 +1,141 @@
+"""YAML with line numbers: a value, and the line on which each part of it stands."""
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+from halo.errors import LayerError, near_miss_hint
+
+T = TypeVar("T")
+Path = tuple[str | int, ...]
+
+# A document may repeat itself through aliases; expanded, it must stay small ("billion laughs").
+_MOST_NODES = 50_000
+_DEEPEST = 60
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """The safe loader, but a date stays the text that the user wrote."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Base.yaml_implicit_resolvers.items()
+}
+
+
+class YamlDocument(msgspec.Struct, frozen=True):
+    """A parsed document: its value and the line (from 1) of every key and item, by path."""
+
+    value: Any
+    lines: dict[Path, int]
+    source: str
+
+    def line(self, *path: str | int) -> int:
+        """Return the line of `path`, or of its nearest ancestor that has one."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+    def error(self, message: str, *path: str | int, hint: str | None = None) -> LayerError:
+        """Build an error that names this document and the line of `path`."""
+        return LayerError(message, file=self.source, line=self.line(*path), hint=hint)
+
+
+def load_yaml(text: str, source: str, first_line: int = 1) -> YamlDocument:
+    """Parse `text`, which starts on `first_line` of `source`.
+
+    Raises `LayerError` with the line for bad syntax, a key that stands twice, or a document that
+    grows beyond 50,000 nodes or 60 levels.
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        lines: dict[Path, int] = {}
+        if node is not None:
+            _walk(node, (), lines, source, first_line)
+        value = loader.construct_document(node) if node is not None else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = first_line + (mark.line if mark else 0)
+        raise LayerError(f"not valid YAML: {error.problem}", file=source, line=line) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise LayerError(f"not valid YAML: {error}", file=source, line=first_line) from None
+    finally:
+        loader.dispose()
+    return YamlDocument(value, lines, source)
+
+
+def _walk(root: yaml.Node, top: Path, lines: dict[Path, int], source: str, first_line: int) -> None:
+    """Note the line of every node; iterative, because the depth is the author's."""
+    stack: list[tuple[yaml.Node, Path]] = [(root, top)]
+    while stack:
+        node, path = stack.pop()
+        line = first_line + node.start_mark.line
+        lines.setdefault(path, line)
+        if len(lines) > _MOST_NODES or len(path) > _DEEPEST:
+            raise LayerError("this YAML is too large or too deep", file=source, line=line)
+        if isinstance(node, yaml.SequenceNode):
+            stack.extend((item, (*path, i)) for i, item in enumerate(node.value))
+        elif isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, value in node.value:
+                name = str(key.value)
+                key_line = first_line + key.start_mark.line
+                if name in seen and name != "<<":
+                    raise LayerError(f"the key {name!r} stands twice", file=source, line=key_line)
+                seen.add(name)
+                lines[(*path, name)] = key_line
+                stack.append((value, (*path, name)))
+
+
+_AT = re.compile(r"^(?P<what>.*?)\s*-\s*at `(?:key in )?\$(?P<path>[^`]*)`$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`")
+
+
+def convert(document: YamlDocument, kind: type[T], *, empty: T | None = None) -> T:
+    """Convert the document to `kind`, strictly.
+
+    An empty document gives `empty` where one is given. Raises `LayerError` with the line of the
+    offending key; an unknown key is answered with near misses.
+    """
+    if document.value is None and empty is not None:
+        return empty
+    try:
+        return msgspec.convert(document.value, kind)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        found = _AT.match(text)
+        what, where = (found["what"], found["path"]) if found else (text, "")
+        path: Path = tuple(
+            int(index) if index.isdigit() else name or index for name, index in _STEP.findall(where)
+        )
+        unknown = _UNKNOWN.match(what)
+        if unknown:
+            known = _fields_at(kind, path)
+            raise document.error(
+                f"unknown key {unknown['name']!r}",
+                *path,
+                unknown["name"],
+                hint=near_miss_hint(unknown["name"], known),
+            ) from None
+        name = ".".join(str(p) for p in path)
+        raise document.error(f"{name or 'the document'}: {what[:1].lower()}{what[1:]}", *path) from None
+
+
+def _fields_at(kind: Any, path: Path) -> list[str]:
+    """List the keys that `kind` knows at `path`."""
+    for step in path:
+        field = next((f for f in msgspec.structs.fields(kind) if f.encode_name == step), None)
+        if field is None:
+            return []
+        options = [field.type, *getattr(field.type, "__args__", ())]
+        kind = next((o for o in options if isinstance(o, type) and issubclass(o, msgspec.Struct)), None)
+        if kind is None:
+            return []
+    return [f.encode_name for f in msgspec.structs.fields(kind)]

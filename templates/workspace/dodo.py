@@ -1,0 +1,1 @@
+from halo.dodo import *  # noqa: F403
