@@ -66,7 +66,7 @@ class UnknownNameError(UsageError):
 
 
 class StartError(HaloError):
-    """This machine lacks something that the command needs."""
+    """Something that the command needs is not on this machine."""
 
     exit_code = 3
 

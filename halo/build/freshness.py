@@ -26,9 +26,8 @@ def check_inputs(pointer: Pointer, roots: Mapping[str, str]) -> Verdict:
     suspects: list[Input] = []
     for known in pointer.inputs:
         stamp = stamp_at(known.path, roots)
-        if stamp != known.stamp or (stamp is None and known.kind != "absent"):
-            suspects.append(known)
-        elif stamp is not None and is_racy(stamp, pointer.recorded_ns):
+        sure = known.kind == "absent" if stamp is None else not is_racy(stamp, pointer.recorded_ns)
+        if stamp != known.stamp or not sure:
             suspects.append(known)
     if not suspects:
         return Verdict()

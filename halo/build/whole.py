@@ -75,9 +75,7 @@ def write_gate(workspace: Workspace) -> bool:
     return True
 
 
-def _note(
-    known: Input, recorded_ns: int, builder: Builder, stamps: dict[str, _PlainStamp | None]
-) -> bool:
+def _note(known: Input, recorded_ns: int, builder: Builder, stamps: dict[str, _PlainStamp | None]) -> bool:
     """Add an input to the gate; False when stat data cannot speak for it."""
     root, _, relative = known.path.partition(":")
     folder = builder.places.roots[root]

@@ -1,3 +1,4 @@
-"""Layers and a target in, an artifact out. Pure: no clock, no environment, no network, no file but
-through the workspace reader's tree.
+"""Layers and a target in, an artifact out.
+
+Pure: no clock, no environment, no network, no file but through the workspace reader's tree.
 """

@@ -25,7 +25,9 @@ from halo.workspace.layers import (
 )
 from halo.workspace.skills import Skill, read_skill
 
-_INDEX_LEAD = "What this project is, and where its documents are; read the ones you need with `file_read`.\n\n"
+_INDEX_LEAD = (
+    "What this project is, and where its documents are; read the ones you need with `file_read`.\n\n"
+)
 
 
 def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:
@@ -43,7 +45,7 @@ def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:
     skills = () if minimal else _read_skills(tree, agent)
     specs = tool_specs(agent, skills)
     user = user_layer(tree)
-    parts = [
+    parts: list[Part | None] = [
         *_bootstrap(tree, target, agent, user, diagnostics),
         *_user(target, agent, user),
         *_body(tree, agent, user, diagnostics),
@@ -160,9 +162,7 @@ def chain_pieces(chain: tuple[tuple[str, Layer], ...]) -> list[Piece]:
     return pieces
 
 
-def _prompts(
-    tree: Tree, target: AgentTarget, agent: Agent, diagnostics: list[Diagnostic]
-) -> list[Part]:
+def _prompts(tree: Tree, target: AgentTarget, agent: Agent, diagnostics: list[Diagnostic]) -> list[Part]:
     """Root rules lead, the rules for everyone trail (seed: "root-scope leads all-scope")."""
     if agent.config.internal:
         return []
@@ -190,14 +190,16 @@ def _scope(
 
 
 def _identity(agent: Agent) -> Part:
-    """The line that is left when nothing else says who the agent is."""
+    """Make the line that is left when nothing else says who the agent is."""
     document = agent.document
-    piece = Piece(f"You are {agent.name}, an agent of this workspace.", document.source, document.line("name"))
+    piece = Piece(
+        f"You are {agent.name}, an agent of this workspace.", document.source, document.line("name")
+    )
     return Part("identity", "agent", agent.scope, document.source, (piece,), section=True)
 
 
 def _environment(target: AgentTarget) -> Part:
-    """What differs from machine to machine, in slots."""
+    """Say what differs from machine to machine, in slots."""
     lead = "The project workspace is at: " if target.role == "root" else "The workspace root is: "
     pieces = [
         Piece(lead, RULES, 1),
@@ -231,6 +233,7 @@ def _runtime(agent: Agent, target: AgentTarget) -> Runtime:
             seed=model.seed,
             **({"max_tokens": model.max_tokens} if model.max_tokens is not None else {}),
         ),
+        name=agent.name,
         tool_mode=agent.tool_mode,
         context_tokens=context.max_tokens or _WINDOW.get(model.provider, _LARGE_WINDOW),
         compress_at=context.compress_at,

@@ -88,9 +88,7 @@ def assemble(
     return Compiled(prompt, manifest)
 
 
-def _lay(
-    part: Part, pieces: list[Piece], divider_lines: int, data: bytearray, slots: list[Slot]
-) -> Segment:
+def _lay(part: Part, pieces: list[Piece], divider_lines: int, data: bytearray, slots: list[Slot]) -> Segment:
     """Append `pieces` to `data`; note spans and slots; return the segment.
 
     Its lines are those of its own text, without the divider.
@@ -107,9 +105,7 @@ def _lay(
         spans.append(Span(begin, len(data), piece.source, piece.line, piece.verbatim))
         if piece.fill is not None:
             volatile = True
-            slots.append(
-                Slot(piece.fill.name, piece.fill.origin, begin, len(data), piece.fill.template)
-            )
+            slots.append(Slot(piece.fill.name, piece.fill.origin, begin, len(data), piece.fill.template))
     own = bytes(data[start:])
     return Segment(
         id=part.id,

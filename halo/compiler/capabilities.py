@@ -79,6 +79,12 @@ def tool_list(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
     return Part("tools", "tools", agent.scope, document.source, (piece,))
 
 
+_FORMAT = (
+    'Your whole reply is one JSON object. To answer the user: {"reply": "your answer"}. '
+    'To call a tool first: {"tool": "its name", "arguments": {…}}; you are then given its result.'
+)
+
+
 def call_format(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
     """Explain to a model without a tool protocol how it calls tools (`model.tool_mode: schema`).
 
@@ -89,8 +95,7 @@ def call_format(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
     lines = [
         "## How to answer",
         "",
-        'Your whole reply is one JSON object. To answer the user: {"reply": "your answer"}. '
-        'To call a tool first: {"tool": "its name", "arguments": {…}}; you are then given its result.',
+        _FORMAT,
         "",
         *(f"- {_signature(spec)}: {spec.description}" for spec in specs),
     ]

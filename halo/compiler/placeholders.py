@@ -113,9 +113,7 @@ class Placeholders:
         if scope == GLOBAL_SETTINGS:
             return Piece(text, source, line, fill=Fill(f"{owner}.params.{key}", "settings"))
         if setting.names:
-            return Piece(
-                text, source, line, fill=Fill(f"{owner}.params.{key}", "environment", setting.text)
-            )
+            return Piece(text, source, line, fill=Fill(f"{owner}.params.{key}", "environment", setting.text))
         return Piece(setting.text, setting.source, setting.line)
 
     def _params(self, owner: str) -> SkillParams:

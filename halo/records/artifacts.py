@@ -99,9 +99,10 @@ class Binding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Runtime(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All else that a turn needs."""
+    """All else that a turn needs. `name` is the agent's name for people."""
 
     binding: Binding
+    name: str = ""
     tool_mode: ToolMode = "native"
     context_tokens: int = 200_000
     compress_at: float = 0.8

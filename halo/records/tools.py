@@ -84,10 +84,10 @@ WORKSPACE_TOOLS: tuple[ToolSpec, ...] = (
     ),
     ToolSpec(
         "grep",
-        "Search file contents for a regular expression. Returns path:line:text. Skips .git, .halo and binaries.",
+        "Search file contents for a regular expression. Returns path:line:text. Skips .git and .halo.",
         _object(
             ("pattern",),
-            pattern=_string("A Python regular expression."),
+            pattern=_string("The regular expression, in Python's syntax."),
             path=_string("File or folder to search; the workspace root if left out."),
             include=_string("Only files whose name matches this glob, such as *.py or *.{md,txt}."),
             max_results=_integer("Stop after so many matches; 50 if left out."),
@@ -135,12 +135,16 @@ SESSION_TOOLS: tuple[ToolSpec, ...] = (
     ToolSpec(
         "query_session",
         "Send a message to a session that you started; it is read after the current tool call.",
-        _object(("session_id", "message"), session_id=_string("The session."), message=_string("The message.")),
+        _object(
+            ("session_id", "message"), session_id=_string("The session."), message=_string("The message.")
+        ),
     ),
     ToolSpec(
         "interrupt_session",
         "Stop what a session is doing at once and give it a new message.",
-        _object(("session_id", "message"), session_id=_string("The session."), message=_string("The message.")),
+        _object(
+            ("session_id", "message"), session_id=_string("The session."), message=_string("The message.")
+        ),
     ),
     ToolSpec(
         "stop_session",

@@ -84,7 +84,9 @@ class Agent(msgspec.Struct, frozen=True):
     @property
     def tool_mode(self) -> ToolMode:
         """How it calls tools; without a choice `schema` for `local`, else the provider's own protocol."""
-        return self.config.model.tool_mode or ("schema" if self.config.model.provider == "local" else "native")
+        return self.config.model.tool_mode or (
+            "schema" if self.config.model.provider == "local" else "native"
+        )
 
 
 def list_agents(tree: Tree) -> list[str]:
@@ -105,7 +107,9 @@ def read_agent(tree: Tree, agent_id: str) -> Agent:
         text = canonical_text(tree.read(source), source)
     except NotFound:
         raise LayerError(
-            f"agent {agent_id!r} has no agent.yaml", file=source, hint="it needs at least model: {provider, id}"
+            f"agent {agent_id!r} has no agent.yaml",
+            file=source,
+            hint="it needs at least model: {provider, id}",
         ) from None
     document = load_yaml(text, source)
     config = convert(document, AgentConfig)

@@ -1,0 +1,99 @@
+"""`halo doctor`: what this machine lacks, and how to get it."""
+
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import click
+
+from halo import __version__
+from halo.cli.common import workspace_option
+from halo.errors import HaloError, NoWorkspaceError
+
+
+class Finding(NamedTuple):
+    """One thing that was looked for. `cure` says how to get it; empty when it is there."""
+
+    what: str
+    state: str
+    cure: str = ""
+
+
+@click.command("doctor")
+@workspace_option
+def command(*, workspace: str | None) -> int:
+    """Say what is missing on this machine (model, keys, bubblewrap, git) and how to get it.
+
+    Exits with 1 when no provider can answer.
+    """
+    findings = [
+        Finding("halo", f"{__version__} on Python {sys.version.split()[0]}"),
+        _program("git", "your system's package git", "git"),
+        _program(
+            "bubblewrap",
+            "your system's package bubblewrap; shell commands need it below full access",
+            "bwrap",
+        ),
+        _workspace(workspace),
+    ]
+    answering = [_local(), *_keys(workspace)]
+    for finding in (*findings, *answering):
+        mark = "ok     " if not finding.cure else "missing"
+        click.echo(f"{mark}  {finding.what}: {finding.state}")
+        if finding.cure:
+            click.echo(f"         get it: {finding.cure}")
+    if all(finding.cure for finding in answering):
+        click.echo("no provider can answer yet", err=True)
+        return 1
+    return 0
+
+
+def _program(name: str, cure: str, executable: str) -> Finding:
+    path = shutil.which(executable)
+    return Finding(name, path) if path else Finding(name, "not found", cure)
+
+
+def _workspace(workspace: str | None) -> Finding:
+    from halo.workspace.places import find_places
+
+    try:
+        return Finding("workspace", find_places(workspace or os.getcwd(), os.environ).workspace)
+    except NoWorkspaceError as error:
+        return Finding("workspace", error.message, "halo init")
+
+
+def _local() -> Finding:
+    from halo.models.gguf import cache_dir, list_models
+
+    if find_spec("xllamacpp") is None:
+        return Finding("local model", "the engine is not installed", "pip install 'halo-make[local]'")
+    here = [m.name for m in list_models(cache_dir(os.environ)) if m.path]
+    if not here:
+        return Finding("local model", "no model was pulled", "halo model pull")
+    return Finding("local model", ", ".join(here))
+
+
+def _keys(workspace: str | None) -> list[Finding]:
+    from halo.files.tree import DiskTree
+    from halo.sessions.keys import ENVIRONMENT, provider_key
+    from halo.workspace.locate import halo_home
+    from halo.workspace.places import find_places
+
+    try:
+        tree = find_places(workspace or os.getcwd(), os.environ).tree()
+    except NoWorkspaceError:
+        tree = DiskTree({"secrets": os.path.join(halo_home(os.environ), "secrets")})
+    found = []
+    for provider, variable in ENVIRONMENT.items():
+        cure = f"export {variable}=…, or {provider}.secrets.api_key in ~/.halo/secrets/settings.yaml"
+        try:
+            key = provider_key(provider, tree, os.environ)
+        except HaloError as error:
+            found.append(Finding(f"{provider} key", str(error).partition("\n")[0], cure))
+            continue
+        found.append(
+            Finding(f"{provider} key", "set") if key else Finding(f"{provider} key", "not set", cure)
+        )
+    return found

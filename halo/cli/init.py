@@ -1,0 +1,78 @@
+"""`halo init`: a workspace that compiles and runs at once; never overwrites a file."""
+
+import os
+
+import click
+
+from halo.errors import UsageError
+
+# What is made by machines or private stays out of git; layers, probes, locks and evo/history go in.
+_GITIGNORE = b"""\
+# Written by `halo init`: what Halo makes anew or what is private. Layers are committed.
+/artifacts/
+/build/
+/sessions/
+/traces/
+/batch/
+/evo/*
+!/evo/history/
+"""
+
+
+@click.command("init")
+@click.argument("directory", default=".", metavar="[DIR]")
+@click.option("--global", "home", is_flag=True, help="Seed the global folder (HALO_HOME or ~/.halo) instead.")
+def command(*, directory: str, home: bool) -> None:
+    """Make DIR (by default here) a workspace, or seed the global folder.
+
+    Existing files are kept as they are.
+    """
+    from halo.workspace.locate import halo_home, templates_folder
+
+    templates = templates_folder()
+    if home:
+        base = halo_home(os.environ)
+        for name in ("prompts", "agents", "skills"):
+            _copy(os.path.join(templates, name), os.path.join(base, "global", name))
+        secrets = os.path.join(base, "secrets")
+        os.makedirs(secrets, mode=0o700, exist_ok=True)
+        _put(os.path.join(secrets, "settings.yaml"), _SECRETS, mode=0o600)
+        return
+    if os.path.exists(directory) and not os.path.isdir(directory):
+        raise UsageError(f"{directory} is not a folder")
+    _copy(os.path.join(templates, "workspace"), directory)
+    _put(os.path.join(directory, ".halo", ".gitignore"), _GITIGNORE)
+    click.echo(f'next: cd {directory} && halo model pull && halo run "Hello"', err=True)
+
+
+_SECRETS = b"""\
+# Keys and values of this machine. Readable by you alone; never copied into a prompt.
+#
+# anthropic:
+#   secrets:
+#     api_key: <<ANTHROPIC_API_KEY>>
+# openai:
+#   secrets:
+#     api_key: <<OPENAI_API_KEY>>
+"""
+
+
+def _copy(source: str, destination: str) -> None:
+    """Copy a folder of templates, file by file, without overwriting."""
+    for folder, folders, names in os.walk(source):
+        folders.sort()
+        relative = os.path.relpath(folder, source)
+        for name in sorted(names):
+            if name == ".gitkeep":
+                os.makedirs(os.path.normpath(os.path.join(destination, relative)), exist_ok=True)
+                continue
+            with open(os.path.join(folder, name), "rb") as file:
+                _put(os.path.normpath(os.path.join(destination, relative, name)), file.read())
+
+
+def _put(path: str, data: bytes, mode: int = 0o644) -> None:
+    from halo.files.atomic import create_file
+
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    made = create_file(path, data, mode=mode)
+    click.echo(f"{'made' if made else 'kept'}    {path}", err=True)

@@ -1,0 +1,89 @@
+"""The `halo` command: commands are imported when they are called, errors become messages."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from halo import __version__
+from halo.errors import HaloError
+
+# name -> module; the command is the attribute `command`.
+_COMMANDS = {
+    "build": "halo.cli.build",
+    "doctor": "halo.cli.doctor",
+    "init": "halo.cli.init",
+    "model": "halo.cli.model",
+    "prompt": "halo.cli.prompt",
+    "run": "halo.cli.run",
+    "trust": "halo.cli.trust",
+}
+
+EXIT_INTERRUPTED = 130
+
+
+class _LateGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from halo.errors import near_miss_hint
+
+            raise click.UsageError(
+                f"no command {args[0]!r}; {near_miss_hint(args[0], sorted(_COMMANDS))}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="halo %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def halo(*, debug: bool) -> None:
+    """Make for agents: compile layered prompts, run turns from what was compiled.
+
+    Exit codes: 0 fine, 1 failed, 2 the user's mistake, 3 could not start.
+    """
+    del debug  # read from the context by `run`
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; return the exit code."""
+    debug = "--debug" in arguments[:1]
+    try:
+        result = halo.main(list(arguments), prog_name="halo", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except HaloError as error:
+        if debug:
+            raise
+        click.echo(f"halo: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader has gone (`| head`); nothing more may be written, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if debug:
+            raise
+        click.echo(f"halo: {error.filename or ''}: {error.strerror or error}".replace(": :", ":"), err=True)
+        return 1
+    return result if isinstance(result, int) else 0

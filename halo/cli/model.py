@@ -1,0 +1,62 @@
+"""`halo model`: the models that run inside this process."""
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DEFAULT = "smollm2-135m-instruct"
+
+
+@click.group("model")
+def command() -> None:
+    """Fetch, list and remove the small models of provider `local`.
+
+    Any other GGUF file works too: name its path as `model.id` in agent.yaml.
+    """
+
+
+@command.command("pull")
+@click.argument("name", default=_DEFAULT)
+def pull(*, name: str) -> None:
+    """Fetch model NAME (by default smollm2-135m-instruct) into the cache, verified by SHA-256."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    from halo.models.gguf import cache_dir
+    from halo.models.pull import pull as fetch
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(name, total=None)
+        path = fetch(name, cache_dir(os.environ), _reporter(progress, task))
+    click.echo(path)
+
+
+def _reporter(progress: "object", task: "object") -> "Callable[[int, int], None]":
+    def report(done: int, total: int) -> None:
+        progress.update(task, completed=done, total=total)  # type: ignore[attr-defined]
+
+    return report
+
+
+@command.command("list")
+def list_() -> None:
+    """List the models that are known, and whether they are here."""
+    from halo.models.gguf import cache_dir, list_models
+
+    for model in list_models(cache_dir(os.environ)):
+        click.echo(f"{model.name}  {model.size / 1_000_000:.0f} MB  {model.path or 'not pulled'}")
+
+
+@command.command("rm")
+@click.argument("name")
+def remove(*, name: str) -> None:
+    """Remove model NAME from the cache."""
+    from halo.models.gguf import cache_dir
+    from halo.models.gguf import remove as remove_model
+
+    click.echo(remove_model(name, cache_dir(os.environ)))

@@ -1,0 +1,125 @@
+"""`halo run`: one turn, the answer on stdout as it comes."""
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from halo.cli.common import agent_target, open_builder, workspace_option
+from halo.errors import UsageError
+
+if TYPE_CHECKING:
+    from halo.models.adapter import Notice, TextDelta, ThinkingDelta
+    from halo.records.events import ToolResultAdded
+    from halo.sessions.talk import Reply
+
+
+@click.command("run")
+@workspace_option
+@click.option("-a", "--agent", help="Who answers; `default` unless the session is with somebody else.")
+@click.option("-s", "--session", metavar="ID", help="Go on in this session.")
+@click.option("-n", "--new", is_flag=True, help="Begin a new session.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--frozen", is_flag=True, help="Refuse a stale artifact instead of building it.")
+@click.argument("message", required=False)
+def command(
+    *,
+    workspace: str | None,
+    agent: str | None,
+    session: str | None,
+    new: bool,
+    form: str,
+    frozen: bool,
+    message: str | None,
+) -> int:
+    """Send MESSAGE (or what is on stdin) to an agent and print its answer.
+
+    Without -s and -n the newest session that `halo run` began with that agent goes on. Progress and
+    figures go to stderr. Ctrl-C ends the turn; what was said so far is kept in the session.
+    """
+    if session is not None and new:
+        raise UsageError("-s goes on in a session, -n begins one: choose one of them")
+    text = _message(message)
+    reply = _talk(workspace, agent, session, text, new=new, frozen=frozen, streamed=form == "text")
+    if form == "json":
+        click.echo(_as_json(reply))
+    elif reply.text and not reply.text.endswith("\n"):
+        click.echo()
+    _figures(reply)
+    return 0 if reply.reason == "done" else 1
+
+
+def _message(argument: str | None) -> str:
+    text = argument
+    if text is None:
+        if sys.stdin.isatty():
+            raise UsageError("no message", hint='halo run "MESSAGE", or pipe one in')
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    if not text.strip():
+        raise UsageError("the message is empty")
+    return text
+
+
+def _talk(
+    workspace: str | None,
+    agent: str | None,
+    session: str | None,
+    message: str,
+    *,
+    new: bool,
+    frozen: bool,
+    streamed: bool,
+) -> "Reply":
+    import asyncio
+
+    from halo.models.gguf import cache_dir
+    from halo.sessions.choice import choose
+    from halo.sessions.find import sessions_folder
+    from halo.sessions.talk import Desk, talk
+
+    builder = open_builder(workspace)
+    sessions = sessions_folder(builder.places.halo)
+    choice = choose(sessions, agent, "cli", named=session, new=new)
+    target = agent_target(builder, choice.agent, "root", None)
+    desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
+    show = _show_all if streamed else _show_progress
+    return asyncio.run(talk(desk, target, choice, message, show, frozen=frozen))
+
+
+def _show_all(event: "TextDelta | ThinkingDelta | Notice | ToolResultAdded") -> None:
+    from halo.models.adapter import TextDelta
+
+    if isinstance(event, TextDelta):
+        sys.stdout.write(event.text)
+        sys.stdout.flush()
+    else:
+        _show_progress(event)
+
+
+def _show_progress(event: "TextDelta | ThinkingDelta | Notice | ToolResultAdded") -> None:
+    from halo.models.adapter import Notice
+    from halo.records.events import ToolResultAdded
+
+    if isinstance(event, Notice):
+        click.echo(event.text, err=True)
+    elif isinstance(event, ToolResultAdded):
+        mark = "failed" if event.result.is_error else "done"
+        click.echo(f"tool    {event.tool} {mark} ({event.duration_ms} ms)", err=True)
+
+
+def _figures(reply: "Reply") -> None:
+    usage = reply.usage
+    click.echo(
+        f"session {reply.session} · turn {reply.turn} · {reply.agent} · {reply.model} · "
+        f"{usage.prompt:,} prompt tokens ({usage.read:,} cached), {usage.output:,} out"
+        + ("" if reply.reason == "done" else f" · ended: {reply.reason}"),
+        err=True,
+    )
+
+
+def _as_json(reply: "Reply") -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(reply), indent=2).decode()

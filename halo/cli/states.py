@@ -1,0 +1,35 @@
+"""`halo build --kv`: model state ahead of time."""
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from halo.records.targets import AgentTarget, Target
+
+if TYPE_CHECKING:
+    from halo.build.builder import Builder
+
+
+def prepare_states(builder: "Builder", targets: list[Target]) -> None:
+    """Compute and save the state of the static prefix of every `local` agent, as root and as sub."""
+    from halo.models.gguf import cache_dir
+    from halo.models.states import prepare_state
+
+    for target in targets:
+        if not isinstance(target, AgentTarget):
+            continue
+        artifact = builder.ensure(target)
+        runtime = artifact.manifest.runtime
+        if runtime is None or runtime.binding.provider != "local":
+            continue
+        size = artifact.manifest.static_prefix.bytes
+        prepared = prepare_state(
+            runtime.binding,
+            artifact.prompt.encode()[:size].decode(),
+            context_tokens=runtime.context_tokens,
+            cache=cache_dir(os.environ),
+            base_dir=builder.places.workspace,
+        )
+        how = "was there" if prepared.existed else "saved"
+        click.echo(f"state   {target.name}  {prepared.tokens:,} tokens {how}", err=True)

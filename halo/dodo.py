@@ -1,0 +1,148 @@
+"""doit tasks for a workspace. Its dodo.py is one import: `from halo.dodo import *`.
+
+    doit                      compile what is stale
+    doit list --all           every target
+    doit prompt -a AGENT      print an assembled prompt
+    doit clean                forget what was built
+
+doit only schedules: whether a target is fresh is decided by the inputs in its pointer (`halo.build`).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from doit.exceptions import TaskFailed
+from doit.reporter import ConsoleReporter
+
+from halo.build.builder import Builder
+from halo.build.targets import default_targets
+from halo.errors import HaloError
+from halo.records.targets import Target
+from halo.workspace.places import Places, find_places
+
+__all__ = ["DOIT_CONFIG", "task_build", "task_prompt"]
+
+
+class StderrReporter(ConsoleReporter):  # type: ignore[misc]  # doit is untyped
+    """Reports on stderr: stdout belongs to what a task prints. Fresh targets are not worth a line."""
+
+    def __init__(self, outstream: Any, options: Any) -> None:  # noqa: ARG002  # doit's signature
+        super().__init__(sys.stderr, options)
+
+    def execute_task(self, task: Any) -> None:
+        """Say nothing: the compile action says what it built."""
+
+    def skip_uptodate(self, task: Any) -> None:
+        """Say nothing."""
+
+    def add_failure(self, task: Any, fail: Any) -> None:
+        """Say what failed and why, once."""
+        message = fail.get_msg() if not isinstance(fail, TaskFailed) else fail.message
+        self.write(f"failed  {task.name.removeprefix('build:')}\n{message}\n")
+
+    def complete_run(self) -> None:
+        """Say nothing more: every failure has been told."""
+
+
+def database(halo: str) -> str:
+    """Return the path of doit's database; a torn one is removed, for it holds nothing of value."""
+    path = os.path.join(halo, "build", "doit.json")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        with open(path, encoding="utf-8") as file:
+            json.load(file)
+    except FileNotFoundError:
+        return path
+    except ValueError:
+        os.unlink(path)
+    return path
+
+
+def _builder() -> Builder:
+    return Builder(find_places(os.getcwd(), os.environ))
+
+
+def compile_action(places: Places, target: Target) -> TaskFailed | None:
+    """Compile one target and say so on stderr. Module-level, so that worker processes can be given it."""
+    try:
+        artifact = Builder(places).ensure(target)
+    except HaloError as error:
+        return TaskFailed(str(error))
+    tokens = f"{artifact.manifest.tokens:,} tokens"
+    print(f"built   {target.name}  {artifact.id[:12]}  {tokens}", file=sys.stderr)
+    return None
+
+
+def _is_fresh(places: Places, target: Target) -> bool:
+    return Builder(places).status(target).artifact is not None
+
+
+def task_build() -> Iterator[dict[str, Any]]:
+    """Compile every agent, skill and directory's rules that is stale."""
+    builder = _builder()
+    yield {"name": None, "doc": "compile every agent, skill and directory's rules that is stale"}
+    for target in default_targets(builder.places.tree()):
+        yield {
+            "name": target.name,
+            "doc": target.label,
+            "actions": [(compile_action, [builder.places, target])],
+            "targets": [builder.pointers.path(target)],
+            "uptodate": [(_is_fresh, [builder.places, target])],
+            "clean": True,
+            "io": {"capture": False},
+        }
+
+
+def _print_prompt(agent: str, role: str, dir: str, *, layers: bool) -> TaskFailed | None:  # noqa: A002
+    from halo.cli.common import agent_target
+    from halo.cli.prompt import layer_table
+
+    try:
+        builder = _builder()
+        artifact = builder.ensure(agent_target(builder, agent, role, dir or None))
+    except HaloError as error:
+        return TaskFailed(str(error))
+    sys.stdout.write(layer_table(artifact.manifest) if layers else artifact.prompt)
+    return None
+
+
+def task_prompt() -> dict[str, Any]:
+    """Print the assembled prompt of an agent."""
+    return {
+        "actions": [(_print_prompt,)],
+        "params": [
+            {"name": "agent", "short": "a", "long": "agent", "default": "default", "help": "whose prompt"},
+            {
+                "name": "role",
+                "long": "role",
+                "default": "root",
+                "choices": (("root", "its own session"), ("sub", "started by another agent")),
+                "help": "as what",
+            },
+            {"name": "dir", "long": "dir", "default": "", "help": "the working directory"},
+            {"name": "layers", "long": "layers", "type": bool, "default": False, "help": "a table instead"},
+        ],
+        "uptodate": [False],
+        "io": {"capture": False},
+    }
+
+
+def _config() -> dict[str, Any]:
+    halo = os.path.join(os.getcwd(), ".halo")
+    if not os.path.isdir(halo):
+        # Imported elsewhere, for instance by `halo build`: doit then brings its own configuration.
+        return {}
+    return {
+        "default_tasks": ["build"],
+        "backend": "json",
+        "dep_file": database(halo),
+        "reporter": StderrReporter,
+        "verbosity": 2,
+        "continue": True,
+    }
+
+
+DOIT_CONFIG = _config()

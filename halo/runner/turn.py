@@ -1,0 +1,85 @@
+"""One turn: a user's message, then model and tools in alternation until the model is done."""
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import NamedTuple
+
+from halo.models.adapter import Adapter, Finished, Notice, Request, TextDelta, ThinkingDelta
+from halo.records.artifacts import Artifact
+from halo.records.events import (
+    EndReason,
+    MessageAdded,
+    ToolResultAdded,
+    TurnEnded,
+    UsageReported,
+)
+from halo.records.messages import Message, Text
+from halo.runner.slots import Filled
+from halo.tools.toolbox import Toolbox
+
+# Model calls in a turn. A loop that needs more is lost.
+MOST_STEPS = 25
+
+TurnEvent = MessageAdded | ToolResultAdded | UsageReported | TurnEnded | TextDelta | ThinkingDelta | Notice
+
+
+class Turn(NamedTuple):
+    """What a turn is made of. `history` ends with the user's message."""
+
+    artifact: Artifact
+    system: Filled
+    history: tuple[Message, ...]
+
+
+async def run_turn(
+    turn: Turn, adapter: Adapter, toolbox: Toolbox, clock: Callable[[], float] = time.monotonic
+) -> AsyncGenerator[TurnEvent, None]:
+    """Run a turn and yield what happens, in order.
+
+    Whoever consumes it keeps the records (`MessageAdded`, `ToolResultAdded`, `UsageReported`,
+    `TurnEnded`) before asking for the next event: nothing goes on before it is kept. Ends with
+    `TurnEnded`, or raises what the adapter raises. `clock` is in seconds.
+    """
+    runtime = turn.artifact.manifest.runtime
+    assert runtime is not None  # noqa: S101  # agents have one
+    history = (*turn.artifact.manifest.few_shots, *turn.history)
+    for _ in range(MOST_STEPS):
+        request = Request(
+            system=turn.system.text,
+            static_prefix=turn.system.static_prefix,
+            messages=history,
+            tools=turn.artifact.manifest.tools,
+            binding=runtime.binding,
+        )
+        finished: Finished | None = None
+        async for event in adapter.stream(request):
+            if isinstance(event, Finished):
+                finished = event
+            else:
+                yield event
+        assert finished is not None  # noqa: S101  # the adapter's promise
+        message = finished.message if finished.message.content else Message("assistant", (Text(""),))
+        yield MessageAdded(message)
+        yield UsageReported(
+            provider=adapter.provider,
+            model=finished.model,
+            usage=finished.usage,
+            request_digest=finished.request_digest,
+            stop_reason=finished.stop_reason,
+            restored=finished.restored,
+        )
+        if not message.calls:
+            yield TurnEnded(_reason(finished))
+            return
+        results = []
+        for call in message.calls:
+            began = clock()
+            result = await toolbox.run(call)
+            results.append(result)
+            yield ToolResultAdded(result, call.name, round((clock() - began) * 1000))
+        history = (*history, message, Message("user", tuple(results)))
+    yield TurnEnded("steps")
+
+
+def _reason(finished: Finished) -> EndReason:
+    return "max_tokens" if finished.stop_reason == "max_tokens" else "done"

@@ -1,0 +1,257 @@
+"""A turn in a session: from a user's message to the recorded answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+
+import msgspec
+
+from halo.build.builder import Builder
+from halo.errors import HaloError
+from halo.files.roots import ConfinedRoot
+from halo.models.adapter import Adapter, Notice, TextDelta, ThinkingDelta
+from halo.models.open import open_adapter
+from halo.records.artifacts import Artifact
+from halo.records.events import (
+    MessageAdded,
+    ToolResultAdded,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+)
+from halo.records.messages import Message, Text, user
+from halo.records.targets import AgentTarget, SkillTarget
+from halo.records.usage import Usage
+from halo.runner.slots import fill
+from halo.runner.turn import Turn, TurnEvent, run_turn
+from halo.sessions.choice import Choice
+from halo.sessions.derived import write_derived
+from halo.sessions.folder import OpenSession
+from halo.sessions.ids import timestamp
+from halo.sessions.keys import provider_key
+from halo.sessions.values import Moment, slot_values
+from halo.tools.base import Surroundings
+from halo.tools.toolbox import Toolbox
+from halo.workspace.trust import is_trusted
+
+Show = Callable[[TextDelta | ThinkingDelta | Notice | ToolResultAdded], None]
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a turn came to. `text` is all text of the turn; `usage` the sum of its calls."""
+
+    session: str
+    turn: int
+    agent: str
+    artifact: str
+    fingerprint: str
+    model: str
+    text: str
+    reason: str
+    usage: Usage
+    restored: int = 0
+
+
+class Equipment(msgspec.Struct, frozen=True):
+    """What a turn runs with: the agent's artifact and those of its visible skills, all pinned."""
+
+    artifact: Artifact
+    skills: dict[str, Artifact]
+
+
+def equip(builder: Builder, target: AgentTarget, *, frozen: bool) -> Equipment:
+    """Get the artifacts of a turn, fresh; with `frozen` a stale one is refused."""
+    get = builder.frozen if frozen else builder.ensure
+    artifact = get(target)
+    return Equipment(artifact, {s.id: get(SkillTarget(s.id)) for s in artifact.manifest.skills})
+
+
+class Desk:
+    """Everything around one turn that is not the conversation: paths, environment, clock, cache."""
+
+    def __init__(
+        self, builder: Builder, environ: Mapping[str, str], cache: str, now_ns: Callable[[], int]
+    ) -> None:
+        self.builder = builder
+        self.environ = environ
+        self.cache = cache
+        self.now_ns = now_ns
+        self.tree = builder.places.tree()
+
+    def trusted(self) -> bool:
+        """Tell whether the user granted what the workspace demands."""
+        return is_trusted(self.tree, self.builder.places.workspace, self.builder.places.home)
+
+    def adapter(self, artifact: Artifact) -> Adapter:
+        """Open the model that the artifact is bound to."""
+        runtime = artifact.manifest.runtime
+        assert runtime is not None  # noqa: S101  # agents have one
+        return open_adapter(
+            runtime.binding,
+            tool_mode=runtime.tool_mode,
+            key=provider_key(runtime.binding.provider, self.tree, self.environ),
+            trusted=bool(runtime.binding.endpoint) and self.trusted(),
+            context_tokens=runtime.context_tokens,
+            cache=self.cache,
+            base_dir=self.builder.places.workspace,
+        )
+
+
+async def talk(
+    desk: Desk, target: AgentTarget, choice: Choice, message: str, show: Show, *, frozen: bool
+) -> Reply:
+    """Run one turn with `target` in the chosen session. Every record is on disk before the turn goes on.
+
+    Artifacts and model come first: what cannot start leaves no trace in a session. Cancelling ends the
+    turn as `interrupted`, with the text so far; errors end it as `error` and are raised again.
+    """
+    equipment = equip(desk.builder, target, frozen=frozen)
+    adapter = desk.adapter(equipment.artifact)
+    try:
+        with choice.open(desk.now_ns) as session:
+            try:
+                return await _turn(desk, session, equipment, adapter, message, show)
+            finally:
+                write_derived(session.folder, session.conversation)
+    finally:
+        await adapter.close()
+
+
+async def _turn(
+    desk: Desk, session: OpenSession, equipment: Equipment, adapter: Adapter, message: str, show: Show
+) -> Reply:
+    artifact = equipment.artifact
+    session.append(
+        TurnStarted(
+            artifact.id,
+            artifact.manifest.fingerprint,
+            skills={skill: a.id for skill, a in equipment.skills.items()},
+        ),
+        turn=session.conversation.turn + 1,
+    )
+    session.append(MessageAdded(user(message)))
+    progress = _Progress()
+    try:
+        events = run_turn(*_prepare(desk, session, equipment, adapter, show))
+        async with aclosing(events):
+            await _keep(session, events, progress, show)
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        _break_off(session, progress, TurnEnded("interrupted"))
+        raise
+    except HaloError as error:
+        _break_off(session, progress, TurnEnded("error", str(error)))
+        raise
+    except Exception as error:
+        _break_off(session, progress, TurnEnded("error", f"{type(error).__name__}: {error}"))
+        raise
+    return progress.reply(session, artifact)
+
+
+def _prepare(
+    desk: Desk, session: OpenSession, equipment: Equipment, adapter: Adapter, show: Show
+) -> tuple[Turn, Adapter, Toolbox]:
+    """Fill the slots and lay out the tools."""
+    artifact, places = equipment.artifact, desk.builder.places
+    runtime, target = artifact.manifest.runtime, artifact.manifest.target
+    assert isinstance(target, AgentTarget)  # noqa: S101  # a session is with an agent
+    moment = Moment(
+        workspace_root=places.workspace,
+        working_dir="/".join(filter(None, (places.workspace, target.directory))),
+        now=timestamp(desk.now_ns()),
+        agent_name=runtime.name if runtime is not None else target.agent,
+    )
+    slots = [s for a in (artifact, *equipment.skills.values()) for s in a.manifest.slots]
+    trusted = any(s.origin == "environment" for s in slots) and desk.trusted()
+    values, warnings = slot_values(slots, moment, desk.tree, desk.environ, trusted=trusted)
+    toolbox = Toolbox(
+        artifact.manifest.tools,
+        Surroundings(
+            workspace=ConfinedRoot(places.workspace),
+            skills=_skill_roots(desk, equipment),
+            load_skill=lambda skill: _skill_text(equipment, skill, values),
+        ),
+    )
+    for warning in warnings:
+        show(Notice(f"warning: {warning}"))
+    if toolbox.missing:
+        show(Notice(f"this version cannot run {', '.join(toolbox.missing)}"))
+    return Turn(artifact, fill(artifact, values), session.conversation.history()), adapter, toolbox
+
+
+def _skill_roots(desk: Desk, equipment: Equipment) -> dict[str, ConfinedRoot]:
+    """Find the folders of skills that do not lie in the workspace; their files are read as files."""
+    roots = desk.builder.places.roots
+    found = {}
+    for skill in equipment.artifact.manifest.skills:
+        if skill.scope in ("global", "builtin"):
+            found[skill.id] = ConfinedRoot(f"{roots[skill.scope]}/skills/{skill.id}")
+    return found
+
+
+def _skill_text(equipment: Equipment, skill: str, values: Mapping[str, str]) -> str | None:
+    artifact = equipment.skills.get(skill)
+    return fill(artifact, values).text if artifact is not None else None
+
+
+class _Progress:
+    """What a turn came to so far."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.unrecorded: list[str] = []
+        self.usage = Usage()
+        self.model = ""
+        self.restored = 0
+        self.reason = ""
+
+    def reply(self, session: OpenSession, artifact: Artifact) -> Reply:
+        target = artifact.manifest.target
+        return Reply(
+            session=session.folder.id,
+            turn=session.conversation.turn,
+            agent=target.agent if isinstance(target, AgentTarget) else "",
+            artifact=artifact.id,
+            fingerprint=artifact.manifest.fingerprint,
+            model=self.model,
+            text="".join(self.text),
+            reason=self.reason,
+            usage=self.usage,
+            restored=self.restored,
+        )
+
+
+async def _keep(
+    session: OpenSession, events: AsyncIterator[TurnEvent], progress: _Progress, show: Show
+) -> None:
+    """Record what is a record, show what is for the user."""
+    async for event in events:
+        match event:
+            case TextDelta():
+                progress.unrecorded.append(event.text)
+                show(event)
+            case ThinkingDelta() | Notice():
+                show(event)
+            case MessageAdded():
+                session.append(event)
+                progress.text.append(event.message.text)
+                progress.unrecorded.clear()
+            case ToolResultAdded():
+                session.append(event)
+                show(event)
+            case UsageReported():
+                session.append(event)
+                progress.usage += event.usage
+                progress.model = event.model
+                progress.restored = max(progress.restored, event.restored)
+            case TurnEnded():
+                session.append(event)
+                progress.reason = event.reason
+
+
+def _break_off(session: OpenSession, progress: _Progress, ended: TurnEnded) -> None:
+    """Record the text that the user has already seen, answer open calls, and end the turn."""
+    if progress.unrecorded:
+        text = "".join(progress.unrecorded)
+        session.append(MessageAdded(Message("assistant", (Text(text),)), partial=True))
+    session.answer_open_calls()
+    session.append(ended)

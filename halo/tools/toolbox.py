@@ -1,0 +1,85 @@
+"""Runs a model's calls: finds the tool, checks the arguments, answers mistakes instead of raising."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from halo.records.messages import ToolCall, ToolResult
+from halo.records.tools import ToolSpec
+from halo.tools.base import Outcome, Surroundings, Tool, ToolFailure
+from halo.tools.file_list import file_list
+from halo.tools.file_read import file_read
+from halo.tools.grep import grep
+
+# Characters of a result that the model is given; the rest it can ask for.
+_LONGEST = 30_000
+
+
+def _activate_skill(arguments: Mapping[str, Any], around: Surroundings) -> str:
+    text = around.load_skill(arguments["skill_id"])
+    if text is None:
+        raise ToolFailure(f"there is no skill {arguments['skill_id']!r}")
+    return text
+
+
+IMPLEMENTED: dict[str, Tool] = {
+    "file_read": file_read,
+    "file_list": file_list,
+    "grep": grep,
+    "activate_skill": _activate_skill,
+}
+
+
+class Toolbox:
+    """The tools of one turn: what the artifact offers, in the given surroundings."""
+
+    def __init__(self, specs: tuple[ToolSpec, ...], around: Surroundings) -> None:
+        self._specs = {spec.name: spec for spec in specs}
+        self._around = around
+
+    @property
+    def missing(self) -> list[str]:
+        """Tools that the artifact offers and this version of Halo cannot run."""
+        return [name for name in self._specs if name not in IMPLEMENTED]
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Run one call. Whatever goes wrong is told to the model; nothing runs on arguments that are not valid."""
+        import asyncio
+
+        outcome = await asyncio.to_thread(self._answer, call)
+        text = outcome.text
+        if len(text) > _LONGEST:
+            text = (
+                f"{text[:_LONGEST]}\n[cut: {len(text)} characters in all, the first {_LONGEST} are shown; "
+                "ask for a smaller part]"
+            )
+        return ToolResult(call.id, text, is_error=outcome.is_error)
+
+    def _answer(self, call: ToolCall) -> Outcome:
+        spec = self._specs.get(call.name)
+        if spec is None:
+            known = ", ".join(self._specs) or "none"
+            return Outcome(f"there is no tool {call.name!r}; yours are: {known}", is_error=True)
+        tool = IMPLEMENTED.get(call.name)
+        if tool is None:
+            return Outcome(f"{call.name} cannot be run here; do without it", is_error=True)
+        try:
+            arguments = check_arguments(spec, call.arguments)
+            return Outcome(tool(arguments, self._around))
+        except ToolFailure as failure:
+            return Outcome(str(failure), is_error=True)
+
+
+def check_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
+    """Parse a call's arguments and check them against the tool's schema; `ToolFailure` says what is wrong."""
+    import fastjsonschema
+
+    try:
+        arguments = json.loads(text or "{}")
+    except ValueError as error:
+        raise ToolFailure(f"the arguments of {spec.name} are not valid JSON: {error}") from error
+    try:
+        fastjsonschema.validate(spec.parameters, arguments)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise ToolFailure(f"{spec.name}: {error.message}") from error
+    return dict(arguments)
