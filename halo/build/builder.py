@@ -67,7 +67,16 @@ class Builder:
         Raises what the compiler raises; the old pointer then stays, marked stale.
         """
         status = self.status(target)
-        return status.artifact or self.compile(target, status.pointer)
+        return self._opened(status) or self.compile(target, status.pointer)
+
+    def fresh(self, target: Target) -> Artifact | None:
+        """Return the artifact of `target` if it is fresh; never compiles."""
+        return self._opened(self.status(target))
+
+    def _opened(self, status: Status) -> Artifact | None:
+        if status.artifact is not None and status.pointer is not None:
+            self._open_gate(status.artifact, status.pointer)
+        return status.artifact
 
     def frozen(self, target: Target) -> Artifact:
         """Return the artifact of `target` only if it is fresh; raise `ArtifactError` otherwise."""
@@ -112,8 +121,30 @@ class Builder:
         removed = []
         for path in self.pointers.orphans({t.name for t in targets}):
             os.unlink(path)
-            removed.append(os.path.relpath(path, self.pointers.folder).removesuffix(".json"))
+            name, extension = os.path.splitext(os.path.relpath(path, self.pointers.folder))
+            if extension == ".json":
+                removed.append(name.replace(os.sep, "/"))
         return removed
+
+    def _open_gate(self, artifact: Artifact, pointer: Pointer) -> None:
+        """Let the next `halo prompt` of this target pass on stat data alone, once these have settled.
+
+        An artifact with diagnostics stays closed: they are to be seen each time.
+        """
+        from halo.build import gate
+        from halo.build.gatekeeper import Gatekeeper
+
+        path = gate.target_gate(self.places.workspace, pointer.target.name)
+        if artifact.manifest.diagnostics or gate.ask(path, self.places.home, self.places.templates, COMPILER):
+            return
+        keeper = Gatekeeper(self.places, self.now_ns())
+        keeper.files(self.pointers.path(pointer.target), *self.store.files(artifact.id))
+        keeper.inputs(pointer.inputs, pointer.recorded_ns)
+        try:
+            self.store.load(artifact.id)  # what the stamps stand for must be what was verified
+            keeper.write(path, artifact.id)
+        except (OSError, ArtifactError):
+            return  # a gate only saves time
 
     def _renew(self, pointer: Pointer) -> None:
         """Write a pointer that only saves work later; a read-only workspace is no reason to fail."""

@@ -1,9 +1,11 @@
-"""The whole-workspace no-op: one file with the stat data of everything, looked at before all else.
+"""Gates: stat data of everything that an answer rests on, looked at before anything else.
 
-It is conservative: whatever it cannot vouch for, it leaves to the pointers. Imports `os` alone, because
-`halo build` asks it before click, msgspec and doit are imported.
+A gate is conservative: whatever it cannot vouch for, it leaves to the pointers. There is one for the whole
+workspace (`build/gate.txt`, its answer is the number of targets) and one beside each pointer that was asked
+for (`build/<target>.gate`, its answer is the artifact's id). This module imports `os` alone, because gates
+are asked before click, msgspec and doit are imported.
 
-The file: a header line `halo-gate 1 <compiler> <recorded_ns> <targets>`, a line each for Halo's home and the
+The file: a header line `halo-gate 1 <compiler> <recorded_ns> <answer>`, a line each for Halo's home and the
 templates, then a line a path: `mtime_ns ctime_ns size inode path`, or `- path` for what must be absent.
 """
 
@@ -12,25 +14,32 @@ import os
 _MAGIC = "halo-gate 1"
 _RACY_NS = 2_000_000_000  # as in halo.files.stamps, which this module must not import
 
+PlainStamp = tuple[int, int, int, int]
 
-def gate_path(workspace: str) -> str:
-    """Return where the gate of a workspace lies."""
+
+def workspace_gate(workspace: str) -> str:
+    """Return the path of the gate of a whole workspace."""
     return os.path.join(workspace, ".halo", "build", "gate.txt")
 
 
-def passes(workspace: str, home: str, templates: str, compiler: str) -> int | None:
-    """Return the number of targets when nothing changed since the gate was written, else None."""
+def target_gate(workspace: str, name: str) -> str:
+    """Return the path of the gate of one target; `name` is the target's name."""
+    return os.path.join(workspace, ".halo", "build", *name.split("/")) + ".gate"
+
+
+def ask(path: str, home: str, templates: str, compiler: str) -> str | None:
+    """Return the gate's answer when nothing changed since it was written, else None."""
     try:
-        with open(gate_path(workspace), encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             header, gate_home, gate_templates, *lines = file.read().split("\n")
-        magic, number, gate_compiler, recorded, targets = header.split(" ")
+        magic, number, gate_compiler, recorded, answer = header.split(" ")
         if f"{magic} {number}" != _MAGIC or gate_compiler != compiler:
             return None
         if (gate_home, gate_templates) != (home, templates) or lines.pop():
             return None
         trusted_before = int(recorded) - _RACY_NS
         if all(_unchanged(line, trusted_before) for line in lines):
-            return int(targets)
+            return answer
     except (OSError, ValueError):
         return None
     return None
@@ -55,19 +64,23 @@ def _unchanged(line: str, trusted_before: int) -> bool:
 
 
 def render(
-    stamps: dict[str, tuple[int, int, int, int] | None],
+    stamps: dict[str, PlainStamp | None],
     *,
     home: str,
     templates: str,
     compiler: str,
     recorded_ns: int,
-    targets: int,
+    answer: str,
 ) -> bytes | None:
-    """Write the gate's content: `stamps` maps absolute paths to stat data, None for absent.
+    """Write a gate: `stamps` maps absolute paths to stat data, None for absent.
 
-    Returns None when a path cannot stand on a line; such a workspace goes without a gate.
+    Returns None for what cannot stand on a line, or would not be trusted yet because it changed within
+    the last two seconds: a gate that nobody passes is not worth writing.
     """
-    lines = [f"{_MAGIC} {compiler} {recorded_ns} {targets}", home, templates]
+    newest = max((max(s[0], s[1]) for s in stamps.values() if s is not None), default=0)
+    if newest > recorded_ns - _RACY_NS:
+        return None
+    lines = [f"{_MAGIC} {compiler} {recorded_ns} {answer}", home, templates]
     for path, stamp in sorted(stamps.items()):
         lines.append(f"- {path}" if stamp is None else " ".join(map(str, (*stamp, path))))
     if any("\n" in line for line in lines):

@@ -40,7 +40,7 @@ class Pointers:
         replace_file(self.path(pointer.target), readable_json(pointer))
 
     def orphans(self, targets: set[str]) -> Iterator[str]:
-        """Find pointers (absolute paths) whose target is not among these names and was built by default.
+        """Find pointers and gates (absolute paths) whose target is not among these names.
 
         Targets made on request, such as `root@docs`, stay as long as their agent exists.
         """
@@ -48,9 +48,10 @@ class Pointers:
         for folder, _, names in os.walk(self.folder):
             relative = os.path.relpath(folder, self.folder).replace(os.sep, "/")
             for name in names:
-                if relative == "." or not name.endswith(".json") or name.startswith("."):
+                stem, extension = os.path.splitext(name)
+                if relative == "." or extension not in (".json", ".gate"):
                     continue
-                target = f"{relative}/{name.removesuffix('.json')}"
+                target = f"{relative}/{stem}"
                 kept = relative in agents and relative not in ("skills", "scopes")
                 if target not in targets and not kept:
                     yield os.path.join(folder, name)

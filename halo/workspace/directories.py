@@ -10,7 +10,9 @@ _MOST = 20_000
 
 
 class Directories(NamedTuple):
-    """`with_rules`: directories below the root with `.halo/INSTRUCTIONS.md`, sorted; `walked`: every
+    """What a walk found.
+
+    `with_rules`: directories below the root with `.halo/INSTRUCTIONS.md`, sorted; `walked`: every
     directory that was looked at, as tree paths; `complete`: False when there were more than 20,000.
     """
 

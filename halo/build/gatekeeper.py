@@ -1,0 +1,68 @@
+"""Writes gates: collects the stat data of what an answer rests on."""
+
+import os
+
+from halo.build import gate
+from halo.compiler.version import COMPILER
+from halo.files.stamps import Stamp, is_racy
+from halo.files.stamps import stamp as stamp_of_file
+from halo.files.tree_recording import Input
+from halo.workspace.places import Places
+
+
+class Gatekeeper:
+    """Collects stamps for one gate. `now_ns` is the wall clock before the first of them is taken.
+
+    Stamps of inputs are those that were recorded before the inputs were read, so that a change in the
+    meantime closes the gate.
+    """
+
+    def __init__(self, places: Places, now_ns: int) -> None:
+        self._places = places
+        self._roots = places.roots
+        self._now_ns = now_ns
+        self._stamps: dict[str, gate.PlainStamp | None] = {}
+        self._sure = True
+
+    def inputs(self, inputs: tuple[Input, ...], recorded_ns: int) -> None:
+        """Add what was consulted; what stat data cannot speak for spoils the gate."""
+        for known in inputs:
+            root, _, relative = known.path.partition(":")
+            folder = self._roots[root]
+            path = os.path.join(folder, relative) if relative else folder
+            if known.stamp is None:
+                self._sure = self._sure and known.kind == "absent"
+                self._stamps[path] = None
+            else:
+                self._sure = self._sure and not is_racy(known.stamp, recorded_ns)
+                self._stamps[path] = _plain(known.stamp)
+
+    def files(self, *paths: str) -> None:
+        """Add files that must stay as they are now. Take them in before they are read and verified."""
+        for path in paths:
+            stamp = stamp_of_file(path)
+            self._sure = self._sure and stamp is not None
+            self._stamps[path] = _plain(stamp) if stamp is not None else None
+
+    def write(self, path: str, answer: str) -> bool:
+        """Write the gate if it can be passed; return whether it was written."""
+        if not self._sure:
+            return False
+        data = gate.render(
+            self._stamps,
+            home=self._places.home,
+            templates=self._places.templates,
+            compiler=COMPILER,
+            recorded_ns=self._now_ns,
+            answer=answer,
+        )
+        if data is None:
+            return False
+        from halo.files.atomic import replace_file
+
+        replace_file(path, data)
+        return True
+
+
+def _plain(stamp: Stamp) -> gate.PlainStamp:
+    return (stamp.mtime_ns, stamp.ctime_ns, stamp.size, stamp.inode)
