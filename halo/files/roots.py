@@ -1,0 +1,149 @@
+"""Directories that nothing opened through them can leave, symlinks and races included (see `walk`)."""
+
+import errno
+import os
+import stat as st_modes
+from typing import Literal, NamedTuple
+
+from halo.errors import TreeError
+from halo.files.walk import NOFOLLOW, LeavesRootError, walk
+
+Kind = Literal["file", "dir", "absent", "other"]
+
+# A FIFO or a device must not block the open; O_BINARY keeps Windows from translating newlines.
+_SAFE = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
+
+class Found(NamedTuple):
+    """A name in a directory; `kind` looks through a symlink that stays in the root."""
+
+    name: str
+    kind: Kind
+    link: bool
+
+
+class ConfinedRoot:
+    """A directory whose methods take `/`-separated paths and reach nothing outside it.
+
+    All methods raise OSError as the system call does (FileNotFoundError for what is absent), and TreeError
+    for a path that is malformed, leaves the root or is neither a regular file nor a directory.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+
+    def open(self, rel: str, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+        """Open a regular file or a directory and return its descriptor, which the caller closes.
+
+        `flags` and `mode` are those of `os.open`; with `O_CREAT` a file is made, never a directory.
+        """
+
+        def last(dir_fd: int | None, name: str) -> int:
+            return os.open(name, flags | _SAFE, mode, dir_fd=dir_fd)
+
+        try:
+            fd, _ = walk(self.path, rel, last)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
+                raise _special(rel) from error
+            raise
+        file_mode = os.fstat(fd).st_mode
+        if st_modes.S_ISREG(file_mode) or st_modes.S_ISDIR(file_mode):
+            return fd
+        os.close(fd)
+        raise _special(rel)
+
+    def stat(self, rel: str) -> os.stat_result:
+        """Return the stat data of what `rel` is in the end, symlinks within the root followed."""
+        return walk(self.path, rel, _lstat_unless_link)[0]
+
+    def resolve(self, rel: str) -> str:
+        """Return the path below the root that `rel` really is, without symlinks; "" is the root."""
+        return walk(self.path, rel, _lstat_unless_link)[1]
+
+    def kind(self, rel: str) -> Kind:
+        """Say what `rel` is; a symlink that dangles or leaves the root is "other"."""
+        try:
+            mode = self.stat(rel).st_mode
+        except LeavesRootError:
+            return "other"
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
+            return "other" if self._is_link(rel) else "absent"
+        return _kind_of(mode)
+
+    def entries(self, rel: str) -> list[Found]:
+        """List a directory in the order of the system; names that are not UTF-8 hold surrogates."""
+        listed, where = walk(self.path, rel, _scan)
+        return [
+            Found(name, kind, link=False)
+            if kind is not None
+            else Found(name, self._kind_of_link(f"{where}/{name}" if where else name), link=True)
+            for name, kind in listed
+        ]
+
+    def scandir(self, rel: str) -> list[tuple[str, Kind]]:
+        """List a directory as (name, kind) pairs, in the order of the system."""
+        return [(name, kind) for name, kind, _ in self.entries(rel)]
+
+    def _kind_of_link(self, rel: str) -> Kind:
+        try:
+            return self.kind(rel)
+        except (OSError, TreeError):
+            return "other"  # leads to where we may not look: one bad link must not hide the listing
+
+    def _is_link(self, rel: str) -> bool:
+        def last(dir_fd: int | None, name: str) -> os.stat_result:
+            return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+
+        try:
+            return st_modes.S_ISLNK(walk(self.path, rel, last, follow=False)[0].st_mode)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
+            return False
+
+
+def _lstat_unless_link(dir_fd: int | None, name: str) -> os.stat_result:
+    found = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    if st_modes.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+    return found
+
+
+def _scan(dir_fd: int | None, name: str) -> list[tuple[str, Kind | None]]:
+    """List a directory; the kind of a symlink is None."""
+    if dir_fd is None:
+        return _scan_open(name)
+    fd = os.open(name, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NOFOLLOW, dir_fd=dir_fd)
+    try:
+        return _scan_open(fd)
+    finally:
+        os.close(fd)
+
+
+def _scan_open(directory: int | str) -> list[tuple[str, Kind | None]]:
+    found: list[tuple[str, Kind | None]] = []
+    with os.scandir(directory) as scan:
+        for entry in scan:
+            kind: Kind | None = None
+            if not entry.is_symlink():
+                is_dir, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
+                kind = "dir" if is_dir else "file" if is_file else "other"
+            found.append((entry.name, kind))
+    return found
+
+
+def _kind_of(mode: int) -> Kind:
+    return "file" if st_modes.S_ISREG(mode) else "dir" if st_modes.S_ISDIR(mode) else "other"
+
+
+def _special(rel: str) -> TreeError:
+    return TreeError(
+        "is neither a regular file nor a directory (a FIFO, socket or device)",
+        file=rel,
+        hint="remove it, or put a regular file there",
+    )
