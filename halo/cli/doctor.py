@@ -65,11 +65,11 @@ def _workspace(workspace: str | None) -> Finding:
 
 
 def _local() -> Finding:
-    from halo.models.gguf import cache_dir, list_models
+    from halo.models.catalogue import cache_dir, list_models
 
     if find_spec("xllamacpp") is None:
         return Finding("local model", "the engine is not installed", "pip install 'halo-make[local]'")
-    here = [m.name for m in list_models(cache_dir(os.environ)) if m.path]
+    here = [m.name for m in list_models(cache_dir(os.environ)) if m.present]
     if not here:
         return Finding("local model", "no model was pulled", "halo model pull")
     return Finding("local model", ", ".join(here))
@@ -77,7 +77,8 @@ def _local() -> Finding:
 
 def _keys(workspace: str | None) -> list[Finding]:
     from halo.files.tree import DiskTree
-    from halo.sessions.keys import ENVIRONMENT, provider_key
+    from halo.models.opening import KEY_VARIABLES
+    from halo.sessions.keys import provider_key
     from halo.workspace.locate import halo_home
     from halo.workspace.places import find_places
 
@@ -86,7 +87,7 @@ def _keys(workspace: str | None) -> list[Finding]:
     except NoWorkspaceError:
         tree = DiskTree({"secrets": os.path.join(halo_home(os.environ), "secrets")})
     found = []
-    for provider, variable in ENVIRONMENT.items():
+    for provider, variable in KEY_VARIABLES.items():
         cure = f"export {variable}=…, or {provider}.secrets.api_key in ~/.halo/secrets/settings.yaml"
         try:
             key = provider_key(provider, tree, os.environ)

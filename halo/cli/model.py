@@ -1,12 +1,8 @@
 """`halo model`: the models that run inside this process."""
 
 import os
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _DEFAULT = "smollm2-135m-instruct"
 
@@ -26,37 +22,36 @@ def pull(*, name: str) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    from halo.models.gguf import cache_dir
+    from halo.models.catalogue import cache_dir
     from halo.models.pull import pull as fetch
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=None)
-        path = fetch(name, cache_dir(os.environ), _reporter(progress, task))
+        path = fetch(
+            name,
+            cache_dir(os.environ),
+            lambda done, total: progress.update(task, completed=done, total=total),
+        )
     click.echo(path)
-
-
-def _reporter(progress: "object", task: "object") -> "Callable[[int, int], None]":
-    def report(done: int, total: int) -> None:
-        progress.update(task, completed=done, total=total)  # type: ignore[attr-defined]
-
-    return report
 
 
 @command.command("list")
 def list_() -> None:
     """List the models that are known, and whether they are here."""
-    from halo.models.gguf import cache_dir, list_models
+    from halo.models.catalogue import cache_dir, list_models
 
     for model in list_models(cache_dir(os.environ)):
-        click.echo(f"{model.name}  {model.size / 1_000_000:.0f} MB  {model.path or 'not pulled'}")
+        where = model.path if model.present else "not pulled"
+        click.echo(f"{model.name}  {model.size / 1_000_000:.0f} MB  {model.license}  {where}")
 
 
 @command.command("rm")
 @click.argument("name")
 def remove(*, name: str) -> None:
     """Remove model NAME from the cache."""
-    from halo.models.gguf import cache_dir
-    from halo.models.gguf import remove as remove_model
+    from halo.models.catalogue import cache_dir
+    from halo.models.catalogue import remove as remove_model
 
-    click.echo(remove_model(name, cache_dir(os.environ)))
+    removed = remove_model(name, cache_dir(os.environ))
+    click.echo(f"{name}: {'removed' if removed else 'was not there'}")

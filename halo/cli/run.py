@@ -48,7 +48,7 @@ def command(
     elif reply.text and not reply.text.endswith("\n"):
         click.echo()
     _figures(reply)
-    return 0 if reply.reason == "done" else 1
+    return 0 if reply.reason in ("done", "max_tokens") else 1
 
 
 def _message(argument: str | None) -> str:
@@ -74,7 +74,7 @@ def _talk(
 ) -> "Reply":
     import asyncio
 
-    from halo.models.gguf import cache_dir
+    from halo.models.catalogue import cache_dir
     from halo.sessions.choice import choose
     from halo.sessions.find import sessions_folder
     from halo.sessions.talk import Desk, talk

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 def prepare_states(builder: "Builder", targets: list[Target]) -> None:
     """Compute and save the state of the static prefix of every `local` agent, as root and as sub."""
-    from halo.models.gguf import cache_dir
-    from halo.models.states import prepare_state
+    import asyncio
+
+    from halo.models.catalogue import cache_dir
+    from halo.models.opening import prepare_state
 
     for target in targets:
         if not isinstance(target, AgentTarget):
@@ -24,12 +26,16 @@ def prepare_states(builder: "Builder", targets: list[Target]) -> None:
         if runtime is None or runtime.binding.provider != "local":
             continue
         size = artifact.manifest.static_prefix.bytes
-        prepared = prepare_state(
-            runtime.binding,
-            artifact.prompt.encode()[:size].decode(),
-            context_tokens=runtime.context_tokens,
-            cache=cache_dir(os.environ),
-            base_dir=builder.places.workspace,
+        prepared = asyncio.run(
+            prepare_state(
+                runtime.binding,
+                artifact.prompt.encode()[:size].decode(),
+                tools=artifact.manifest.tools,
+                tool_mode=runtime.tool_mode,
+                context_tokens=runtime.context_tokens,
+                cache=cache_dir(os.environ),
+                base_dir=builder.places.workspace,
+            )
         )
         how = "was there" if prepared.existed else "saved"
         click.echo(f"state   {target.name}  {prepared.tokens:,} tokens {how}", err=True)

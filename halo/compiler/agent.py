@@ -38,15 +38,14 @@ def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:
     agent = read_agent(tree, target.agent)
     diagnostics: list[Diagnostic] = []
     if target.mode == "none":
-        parts = [_identity(agent)]
-        return assemble(target, parts, Offer(runtime=_runtime(agent, target)), tuple(diagnostics))
+        return assemble(target, [_identity(agent)], Offer(runtime=_runtime(agent, target)), tuple(diagnostics))
     minimal = target.mode == "minimal"
     team = read_team(tree, agent)
     skills = () if minimal else _read_skills(tree, agent)
     specs = tool_specs(agent, skills)
     user = user_layer(tree)
+    bootstrap = _bootstrap(tree, target, agent, user, diagnostics)
     parts: list[Part | None] = [
-        *_bootstrap(tree, target, agent, user, diagnostics),
         *_user(target, agent, user),
         *_body(tree, agent, user, diagnostics),
         roster(agent, team, target.role),
@@ -57,9 +56,9 @@ def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:
         call_format(agent, specs),
     ]
     present = [part for part in parts if part is not None]
-    if not any(part.kind in ("agent", "team") or part.section for part in present):
+    if not any(part.section for part in present):
         present.insert(0, _identity(agent))
-    present.append(_environment(target))
+    present = [*bootstrap, *present, _environment(target)]
     offer = Offer(
         tools=specs,
         skills=tuple(SkillRef(s.id, s.name, s.description, s.scope) for s in skills),

@@ -97,7 +97,7 @@ class Placeholders:
     def _param(self, owner: str, key: str, text: str, source: str, line: int) -> Piece | None:
         params = self._params(owner)
         declared = params.declared.get(key)
-        if declared is not None and declared.secret:
+        if params.is_secret(key):
             return None  # a tool substitutes it when it runs
         setting, scope = self._setting(f"{owner}.params.{key}")
         if setting is None:

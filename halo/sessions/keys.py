@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from halo.errors import MissingKeyError
 from halo.files.tree import Tree
+from halo.models.opening import KEY_VARIABLES
 from halo.workspace.settings import expand, find_setting
-
-ENVIRONMENT = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 
 
 def provider_key(provider: str, tree: Tree, environ: Mapping[str, str]) -> str | None:
@@ -25,4 +24,4 @@ def provider_key(provider: str, tree: Tree, environ: Mapping[str, str]) -> str |
                 hint=f"export {unset[0]}=…",
             )
         return key
-    return environ.get(ENVIRONMENT.get(provider, "")) or None
+    return environ.get(KEY_VARIABLES.get(provider, "")) or None

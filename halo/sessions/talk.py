@@ -10,7 +10,7 @@ from halo.build.builder import Builder
 from halo.errors import HaloError
 from halo.files.roots import ConfinedRoot
 from halo.models.adapter import Adapter, Notice, TextDelta, ThinkingDelta
-from halo.models.open import open_adapter
+from halo.models.opening import open_adapter
 from halo.records.artifacts import Artifact
 from halo.records.events import (
     MessageAdded,

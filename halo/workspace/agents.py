@@ -20,7 +20,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `endpoint` empty: the provider's own; an OpenAI one includes `/v1`, Anthropic's does not.
     `max_tokens` bounds one reply. `tool_mode: schema` sends a JSON Schema of the calls and reads the
-    reply as calls, for models without a dependable tool protocol; it is the default of `local`.
+    reply as calls, for models without a dependable tool protocol.
     """
 
     provider: str
@@ -83,10 +83,8 @@ class Agent(msgspec.Struct, frozen=True):
 
     @property
     def tool_mode(self) -> ToolMode:
-        """How it calls tools; without a choice `schema` for `local`, else the provider's own protocol."""
-        return self.config.model.tool_mode or (
-            "schema" if self.config.model.provider == "local" else "native"
-        )
+        """How it calls tools: by the provider's own protocol unless agent.yaml says otherwise."""
+        return self.config.model.tool_mode or "native"
 
 
 def list_agents(tree: Tree) -> list[str]:

@@ -34,7 +34,7 @@ def find_directories(tree: Tree) -> Directories:
             return Directories(sorted(with_rules), walked, complete=False)
         for entry in tree.list(path):
             below = f"{directory}/{entry.name}" if directory else entry.name
-            if entry.kind != "dir":
+            if entry.kind != "dir" or entry.link:
                 continue
             if entry.name == ".halo" and directory:
                 walked.append(f"workspace:{below}")

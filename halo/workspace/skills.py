@@ -85,6 +85,12 @@ class SkillParams(msgspec.Struct, frozen=True):
     declared: dict[str, ParamDeclaration]
     document: YamlDocument | None = None
 
+    def is_secret(self, key: str) -> bool:
+        """Tell whether the dotted `key`, or a map that holds it, is declared `secret: true`."""
+        parts = key.split(".")
+        holders = (self.declared.get(".".join(parts[: i + 1])) for i in range(len(parts)))
+        return any(holder.secret is True for holder in holders if holder is not None)
+
 
 def read_params(tree: Tree, folder: str) -> SkillParams:
     """Read the declarations in the folder's config.yaml; none when the file is absent."""
@@ -103,7 +109,7 @@ _MOST_RESOURCES = 200
 
 
 def list_resources(tree: Tree, folder: str) -> tuple[tuple[str, ...], bool]:
-    """List the other files of a skill, relative to its folder, sorted; hidden ones are left out.
+    """List the other files of a skill, relative to its folder, sorted; hidden ones and links are left out.
 
     Returns the names, and whether there were more than 200.
     """
@@ -113,7 +119,7 @@ def list_resources(tree: Tree, folder: str) -> tuple[tuple[str, ...], bool]:
         relative = pending.pop()
         for entry in tree.list(f"{folder}/{relative}" if relative else folder):
             name = f"{relative}/{entry.name}" if relative else entry.name
-            if entry.name.startswith(".") or entry.name == "__pycache__":
+            if entry.name.startswith(".") or entry.name == "__pycache__" or entry.link:
                 continue
             if entry.kind == "dir":
                 pending.append(name)

@@ -19,9 +19,10 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """The safe loader, but a date stays the text that the user wrote."""
+    """The safe loader, but a date stays the text that the user wrote, tagged or not."""
 
 
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in _Base.yaml_implicit_resolvers.items()
@@ -52,6 +53,29 @@ def load_yaml(text: str, source: str, first_line: int = 1) -> YamlDocument:
     Raises `LayerError` with the line for bad syntax, a key that stands twice, or a document that
     grows beyond 50,000 nodes or 60 levels.
     """
+    try:
+        return _parse(text, source, first_line)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = first_line + (mark.line if mark else 0)
+        raise LayerError(f"not valid YAML: {error.problem}", file=source, line=line) from None
+    except yaml.reader.ReaderError as error:
+        # libyaml was given UTF-8, so its positions are bytes; the pure loader's are characters.
+        pure = _Base is yaml.SafeLoader
+        before = text[: error.position].encode() if pure else text.encode()[: error.position]
+        line = first_line + before.count(b"\n")
+        what = f"{error.reason}: {chr(error.character)!a}"
+        raise LayerError(f"not valid YAML: {what}", file=source, line=line) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise LayerError(f"not valid YAML: {error}", file=source, line=first_line) from None
+    except (LookupError, AttributeError):
+        # What PyYAML raises for `!!bool maybe` or an empty `!!int`.
+        raise LayerError(
+            "not valid YAML: a tag does not fit its value", file=source, line=first_line
+        ) from None
+
+
+def _parse(text: str, source: str, first_line: int) -> YamlDocument:
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -59,12 +83,6 @@ def load_yaml(text: str, source: str, first_line: int = 1) -> YamlDocument:
         if node is not None:
             _walk(node, (), lines, source, first_line)
         value = loader.construct_document(node) if node is not None else None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = first_line + (mark.line if mark else 0)
-        raise LayerError(f"not valid YAML: {error.problem}", file=source, line=line) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise LayerError(f"not valid YAML: {error}", file=source, line=first_line) from None
     finally:
         loader.dispose()
     return YamlDocument(value, lines, source)
@@ -131,6 +149,8 @@ def convert(document: YamlDocument, kind: type[T], *, empty: T | None = None) ->
 def _fields_at(kind: Any, path: Path) -> list[str]:
     """List the keys that `kind` knows at `path`."""
     for step in path:
+        if not isinstance(step, str):
+            continue  # an item: the kind of the list's items is known already
         field = next((f for f in msgspec.structs.fields(kind) if f.encode_name == step), None)
         if field is None:
             return []

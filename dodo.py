@@ -1,0 +1,80 @@
+"""Tasks of Halo's own repository: `doit list` shows them. (A workspace's dodo.py is one import instead.)"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+DOIT_CONFIG = {"default_tasks": ["lint", "test"], "verbosity": 2, "backend": "json", "dep_file": ".doit.db.json"}
+
+PYTHON = sys.executable
+EXAMPLE = "workspace_example"
+QUESTION = "What is the capital of France?"
+
+
+def _run(*command, cwd=None):
+    """Run a command with this interpreter's environment; its output goes straight through."""
+    print(f"\n$ {' '.join(command)}", flush=True)
+    found = [PYTHON, "-m", command[0], *command[1:]]
+    return subprocess.run(found, cwd=cwd, check=False).returncode == 0
+
+
+def _demo():
+    """Fetch the small model, compile the example, show its layers, ask it something."""
+    return (
+        _run("halo", "model", "pull")
+        and _run("halo", "build", "-w", EXAMPLE)
+        and _run("halo", "prompt", "-w", EXAMPLE, "--layers")
+        and _run("halo", "run", "-w", EXAMPLE, "-n", QUESTION)
+    )
+
+
+def task_demo():
+    """Show the main job on workspace_example with the embedded model; needs `.[local]`."""
+    return {"actions": [_demo], "io": {"capture": False}}
+
+
+def task_test():
+    """Run the tests; needs `.[dev]`."""
+    return {"actions": [(_run, ["pytest", "-q"])], "io": {"capture": False}}
+
+
+def task_lint():
+    """Check style, types, floors and generated documentation; needs `.[dev]`."""
+    yield {"name": "ruff", "actions": [(_run, ["ruff", "check"])]}
+    yield {"name": "format", "actions": [(_run, ["ruff", "format", "--check"])]}
+    yield {"name": "mypy", "actions": [(_run, ["mypy"])]}
+    yield {"name": "floors", "actions": [_lint_floors]}
+    yield {"name": "cog", "actions": [(_run, ["cogapp", "--check", "-I", "docs", *_generated()])]}
+
+
+def _lint_floors():
+    # import-linter has a console script only.
+    command = [os.path.join(os.path.dirname(PYTHON), "lint-imports")]
+    print(f"\n$ {' '.join(command)}", flush=True)
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def _generated():
+    return ["docs/reference/cli.md", "docs/reference/errors.md", "docs/reference/formats.md"]
+
+
+def task_docs():
+    """Write the generated parts of the documentation anew."""
+    return {"actions": [(_run, ["cogapp", "-r", "-I", "docs", *_generated()])]}
+
+
+def task_bench():
+    """Run the benchmarks; each prints a table."""
+    for name in ("startup", "kv_restore"):
+        yield {"name": name, "actions": [(subprocess.call, [[PYTHON, f"benchmarks/{name}.py"]])]}
+
+
+def _clean_example():
+    for folder in ("artifacts", "build", "sessions"):
+        shutil.rmtree(os.path.join(EXAMPLE, ".halo", folder), ignore_errors=True)
+
+
+def task_clean_example():
+    """Remove what the demo has made in workspace_example."""
+    return {"actions": [_clean_example]}
