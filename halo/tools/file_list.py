@@ -14,7 +14,7 @@ def file_list(arguments: Mapping[str, Any], around: Surroundings) -> str:
     """List a folder; folders end in a slash. Recursive: everything below, at most 500 entries."""
     top = locate(arguments.get("path", "."), around)
     if not arguments.get("recursive"):
-        names = [name + ("/" if kind == "dir" else "") for name, kind in list_folder(top)]
+        names = [name + ("/" if kind == "dir" else "") for name, kind, _ in list_folder(top)]
         return "\n".join(names) or "(empty)"
     found: list[str] = []
     for name in _walk(top, ""):
@@ -26,10 +26,10 @@ def file_list(arguments: Mapping[str, Any], around: Surroundings) -> str:
 
 
 def _walk(folder: Place, prefix: str) -> Iterator[str]:
-    for name, kind in list_folder(folder):
+    for name, kind, link in list_folder(folder):
         if kind == "dir":
             yield f"{prefix}{name}/"
-            if name not in _SKIPPED:
+            if name not in _SKIPPED and not link:
                 yield from _walk(folder.below(name), f"{prefix}{name}/")
         else:
             yield prefix + name

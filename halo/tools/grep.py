@@ -56,11 +56,11 @@ def _files(place: Place) -> Iterator[Place]:
             yield place
             return
         raise
-    for name, kind in entries:
+    for name, kind, link in entries:
         below = place.below(name)
-        if kind == "dir" and name not in _SKIPPED:
+        if kind == "dir" and name not in _SKIPPED and not link:
             yield from _files(below)
-        elif kind == "file":
+        elif kind == "file" and not link:
             yield below
 
 

@@ -6,7 +6,7 @@ import posixpath
 from typing import NamedTuple
 
 from halo.errors import TreeError
-from halo.files.roots import ConfinedRoot
+from halo.files.roots import ConfinedRoot, Found
 from halo.tools.base import Surroundings, ToolFailure
 
 
@@ -66,10 +66,10 @@ def read_bytes(place: Place, limit: int) -> bytes:
         raise ToolFailure(f"{place.shown} is a folder; use file_list") from None
 
 
-def list_folder(place: Place) -> list[tuple[str, str]]:
-    """Return names and kinds (`file`, `dir`, `other`) of a folder, sorted by name."""
+def list_folder(place: Place) -> list[Found]:
+    """Return what is in a folder, sorted by name. Walks do not enter links: they may lead back up."""
     try:
-        return sorted(place.root.scandir(place.relative))
+        return sorted(place.root.entries(place.relative))
     except (TreeError, OSError) as error:
         raise ToolFailure(_explain(place, error)) from error
 

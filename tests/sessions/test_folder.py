@@ -1,0 +1,213 @@
+"""A session's folder survives what happens to it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import msgspec
+import pytest
+
+from halo.errors import BusyError, LogError, UnknownNameError, UsageError
+from halo.files.log import read_log
+from halo.records.events import Event, MessageAdded, ToolResultAdded, TurnEnded, TurnStarted
+from halo.records.messages import Message, Text, ToolCall, ToolResult, user
+from halo.sessions.choice import choose
+from halo.sessions.derived import Header, read_header, write_derived
+from halo.sessions.find import find_session, newest, session_ids
+from halo.sessions.folder import INTERRUPTED, SessionFolder
+from halo.sessions.ids import month_of, new_session_id, timestamp
+
+NOW = 1_790_000_000_123_456_789
+
+
+def now():
+    return NOW
+
+
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def begin(sessions, agent="default", at=NOW, origin="cli"):
+    """A session with one finished turn."""
+    with choose(str(sessions), agent, origin, named=None, new=True).open(lambda: at) as session:
+        session.append(TurnStarted("artifact", "print"), turn=1)
+        session.append(MessageAdded(user("What is up?")))
+        session.append(MessageAdded(Message("assistant", (Text("Nothing."),))))
+        session.append(TurnEnded("done"))
+        write_derived(session.folder, session.conversation)
+        return session.folder
+
+
+def test_ids_sort_by_time_and_lie_in_their_month():
+    early, late = new_session_id(NOW, b"zzzzzz"), new_session_id(NOW + 10**9, b"\0\0\0\0\0\0")
+    assert early < late
+    assert early == early.lower()
+    assert month_of(early) == timestamp(NOW)[:7]
+
+
+def test_events_are_numbered_and_carry_their_turn(tmp_path):
+    folder = begin(tmp_path)
+    events = [msgspec.json.decode(line.record, type=Event) for line in read_log(folder.events)]
+    assert [e.seq for e in events] == [1, 2, 3, 4, 5]
+    assert [e.turn for e in events] == [0, 1, 1, 1, 1]
+    assert [e.type for e in events] == ["session.created", "turn.started", "message", "message", "turn.ended"]
+    assert events[0].ts == timestamp(NOW)
+
+
+def test_a_session_is_held_by_one_process(tmp_path):
+    folder = begin(tmp_path)
+    with folder.open(now), pytest.raises(BusyError, match=folder.id):
+        folder.open(now)
+    folder.open(now).close()
+
+
+def test_a_torn_log_keeps_every_event_before_the_tear(tmp_path):
+    """Cut events.jsonl at every byte: what was written whole is there, and the session goes on."""
+    folder = begin(tmp_path / "origin")
+    data = read_bytes(folder.events)
+    ends = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
+    for cut in range(ends[0], len(data)):
+        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
+        torn = SessionFolder(str(tmp_path / "cut"), folder.id)
+        os.makedirs(torn.path)
+        with open(torn.events, "wb") as file:
+            file.write(data[:cut])
+        whole = sum(1 for end in ends if end - 1 <= cut)  # the newline itself may be missing
+        with torn.open(now) as session:
+            mended = session.conversation
+            session.append(TurnStarted("a", "f"), turn=mended.turn + 1)
+            session.append(MessageAdded(user("again")))
+        after = torn.read()
+        assert after.history()[-1] == user("again")
+        seqs = [msgspec.json.decode(li.record, type=Event).seq for li in read_log(torn.events) if li.record]
+        assert seqs == list(range(1, len(seqs) + 1))
+        assert len(seqs) >= whole + 2
+
+
+def test_a_dead_turn_is_mended_once_and_for_good(tmp_path):
+    """A call that was running when the process died is reported as interrupted, never run again silently."""
+    folder = begin(tmp_path)
+    with folder.open(now) as session:
+        session.append(TurnStarted("artifact", "print"), turn=2)
+        session.append(MessageAdded(user("look")))
+        session.append(MessageAdded(Message("assistant", (ToolCall("c1", "grep", "{}"),))))
+    with folder.open(now) as session:
+        first = session.conversation.history()
+        assert session.conversation.ended == TurnEnded("interrupted")
+    with folder.open(now) as session:
+        assert session.conversation.history() == first
+    assert first[-1].content == (ToolResult("c1", INTERRUPTED, is_error=True),)
+    mended = [li for li in read_log(folder.events) if li.record and b'"mended":true' in li.record]
+    assert len(mended) == 1
+
+
+def test_an_unreadable_log_is_never_written_to(tmp_path):
+    folder = begin(tmp_path)
+    with open(folder.events, "wb") as file:
+        file.write(b"this is\nanother program's file\n")
+    with pytest.raises(LogError):
+        folder.open(now)
+    assert read_bytes(folder.events) == b"this is\nanother program's file\n"
+
+
+def test_derived_files_are_rebuilt_when_missing_or_wrong(tmp_path):
+    folder = begin(tmp_path)
+    header = read_header(folder)
+    assert header.title == "What is up?"
+    assert header.turns == 1
+    for damage in (b"", b"{}", b"nonsense"):
+        with open(os.path.join(folder.path, "session.json"), "wb") as file:
+            file.write(damage)
+        assert read_header(folder) == header
+    os.unlink(os.path.join(folder.path, "session.json"))
+    write_derived(folder, folder.read())
+    with open(os.path.join(folder.path, "session.json"), "rb") as file:
+        assert msgspec.json.decode(file.read(), type=Header) == header
+
+
+def test_the_transcript_grows_by_turns_as_if_written_at_once(tmp_path):
+    folder = begin(tmp_path)
+    transcript = os.path.join(folder.path, "transcript.md")
+    for turn in (2, 3):
+        with folder.open(now) as session:
+            session.append(TurnStarted("artifact", "print"), turn=turn)
+            session.append(MessageAdded(user(f"turn {turn} ```")))
+            session.append(MessageAdded(Message("assistant", (ToolCall("c", "grep", '{"pattern": "x"}'),))))
+            session.append(ToolResultAdded(ToolResult("c", "a ``` fence", is_error=True), "grep"))
+            session.append(TurnEnded("steps"))
+            write_derived(folder, session.conversation)
+    grown = read_bytes(transcript).decode()
+    os.unlink(transcript)
+    write_derived(folder, folder.read())
+    assert read_bytes(transcript).decode() == grown
+    assert "````\na ``` fence\n````" in grown
+
+
+def test_the_newest_session_with_the_agent_goes_on(tmp_path):
+    begin(tmp_path, "default", NOW)
+    second = begin(tmp_path, "default", NOW + 10**9)
+    begin(tmp_path, "worker", NOW + 2 * 10**9)
+    begin(tmp_path, "default", NOW + 3 * 10**9, origin="parent")
+    assert newest(str(tmp_path), "default", "cli").id == second.id
+    assert len(list(session_ids(str(tmp_path)))) == 4
+    assert choose(str(tmp_path), None, "cli", named=None, new=False).folder.id == second.id
+    assert choose(str(tmp_path), None, "cli", named=None, new=True).folder is None
+
+
+def test_an_unknown_session_is_the_users_mistake(tmp_path):
+    folder = begin(tmp_path)
+    with pytest.raises(UnknownNameError) as caught:
+        find_session(str(tmp_path), folder.id[:-1] + "?")
+    assert folder.id in str(caught.value)
+    assert caught.value.exit_code == 2
+    with pytest.raises(UnknownNameError):
+        find_session(str(tmp_path), "../../etc")
+
+
+def test_a_session_is_never_carried_on_by_another_agent(tmp_path):
+    folder = begin(tmp_path, "default")
+    with pytest.raises(UsageError, match="is with agent 'default'"):
+        choose(str(tmp_path), "worker", "cli", named=folder.id, new=False)
+    assert choose(str(tmp_path), None, "cli", named=folder.id, new=False).agent == "default"
+
+
+WRITER = """
+import sys
+from halo.records.events import MessageAdded, TurnStarted
+from halo.records.messages import user
+from halo.sessions.folder import SessionFolder
+import time
+with SessionFolder(sys.argv[1], sys.argv[2]).open(time.time_ns) as session:
+    session.append(TurnStarted("a", "f"), turn=session.conversation.turn + 1)
+    number = 0
+    while True:
+        number += 1
+        session.append(MessageAdded(user(f"message {number}")))
+        print(number, flush=True)
+"""
+
+
+def test_an_acknowledged_event_survives_kill_9(tmp_path):
+    """Kill the writer at random moments: whatever it said it had appended is in the log, once."""
+    folder = begin(tmp_path)
+    for round_ in range(8):
+        before = len(folder.read().history())
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), folder.id], stdout=subprocess.PIPE, text=True
+        )
+        process.stdout.readline()
+        time.sleep(0.005 * round_)
+        process.send_signal(signal.SIGKILL)
+        acknowledged = 1 + len(process.stdout.read().splitlines())
+        process.stdout.close()
+        process.wait()
+        history = folder.read().history()[before:]
+        numbers = [int(m.text.split()[1]) for m in history]
+        assert numbers[:acknowledged] == list(range(1, acknowledged + 1))
+        assert len(numbers) <= acknowledged + 1
+        folder.open(now).close()  # the lock went with the process; the dead turn is mended

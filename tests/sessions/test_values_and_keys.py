@@ -1,0 +1,96 @@
+"""Where slot values and keys come from, and who may have them."""
+
+import pytest
+from making import tree
+
+from halo.errors import LayerError, MissingKeyError
+from halo.records.artifacts import Slot
+from halo.sessions.keys import provider_key
+from halo.sessions.values import Moment, slot_values
+from halo.workspace.trust import is_trusted, read_demands, read_trust, render_trust
+
+MOMENT = Moment("/w", "/w/d", "2026-11-30T10:00:00.000Z", "Lead")
+AGENT = 'model: {provider: openai, id: m, endpoint: "https://example.org/v1"}\n'
+
+
+def values(slots, files=None, environ=None, *, trusted=True):
+    return slot_values(slots, MOMENT, tree(files or {}), environ or {}, trusted=trusted)
+
+
+def test_builtin_slots_come_from_the_moment():
+    slots = [Slot(name, "builtin", 0, 1) for name in ("workspace_root", "working_dir", "now")]
+    assert values(slots).values == {"workspace_root": "/w", "working_dir": "/w/d", "now": MOMENT.now}
+
+
+def test_session_slots_are_empty_where_the_session_does_not_know():
+    slots = [Slot("agent_name", "session", 0, 1), Slot("channel.chat_id", "session", 0, 1)]
+    assert values(slots).values == {"agent_name": "Lead", "channel.chat_id": ""}
+
+
+def test_a_global_value_is_read_when_the_turn_starts():
+    slot = Slot("s.params.region", "settings", 0, 1)
+    files = {"secrets:settings.yaml": "s: {params: {region: North <<SIDE>>}}\n"}
+    assert values([slot], files, {"SIDE": "west"}).values == {"s.params.region": "North west"}
+    unset = values([slot], files)
+    assert unset.values == {"s.params.region": "North <<SIDE>>"}
+    assert "SIDE is not set" in unset.warnings[0]
+    assert "no value" in values([slot]).warnings[0]
+
+
+def test_the_environment_is_closed_to_a_workspace_that_is_not_trusted():
+    slot = Slot("s.params.who", "environment", 0, 1, "<<WHO>>")
+    assert values([slot], environ={"WHO": "me"}).values == {"s.params.who": "me"}
+    closed = values([slot], environ={"WHO": "me"}, trusted=False)
+    assert closed.values == {}
+    assert "halo trust" in closed.warnings[0]
+
+
+def test_a_key_comes_from_the_workspace_then_global_then_the_environment():
+    environ = {"OPENAI_API_KEY": "from-env", "MINE": "from-name"}
+    mine = {".halo/settings.yaml": "openai: {secrets: {api_key: <<MINE>>}}\n"}
+    shared = {"secrets:settings.yaml": "openai: {secrets: {api_key: global-key}}\n"}
+    assert provider_key("openai", tree({**mine, **shared}), environ) == "from-name"
+    assert provider_key("openai", tree(shared), environ) == "global-key"
+    assert provider_key("openai", tree({}), environ) == "from-env"
+    assert provider_key("openai", tree({}), {}) is None
+    assert provider_key("local", tree({}), environ) is None
+
+
+def test_a_key_that_names_an_unset_variable_says_where():
+    with pytest.raises(MissingKeyError) as caught:
+        provider_key(
+            "openai", tree({".halo/settings.yaml": "\nopenai:\n  secrets:\n    api_key: <<MINE>>\n"}), {}
+        )
+    assert "workspace:.halo/settings.yaml:4" in str(caught.value)
+    assert caught.value.exit_code == 3
+
+
+def test_trust_is_bound_to_what_was_asked_for(tmp_path):
+    """Any change of an endpoint or of the named variables asks anew."""
+    files = {
+        ".halo/agents/a/agent.yaml": AGENT,
+        ".halo/settings.yaml": "s: {params: {who: [<<WHO>>, {x: <<OTHER>>}]}}\n",
+    }
+    demands = read_demands(tree(files))
+    assert demands.endpoints == (("a", "openai", "https://example.org/v1"),)
+    assert demands.environment == ("OTHER", "WHO")
+    workspace, home = str(tmp_path / "ws"), str(tmp_path)
+    assert not is_trusted(tree(files), workspace, home)
+    (tmp_path / "trust.yaml").write_bytes(render_trust({workspace: demands.digest}))
+    assert is_trusted(tree(files), workspace, home)
+    assert not is_trusted(tree(files), str(tmp_path / "elsewhere"), home)
+    for key, text in (
+        (".halo/agents/a/agent.yaml", AGENT.replace("org", "net")),
+        (".halo/settings.yaml", "s: {params: {who: <<HOME>>}}\n"),
+        (".halo/agents/b/agent.yaml", AGENT),
+    ):
+        assert not is_trusted(tree({**files, key: text}), workspace, home)
+
+
+def test_a_damaged_trust_file_is_an_error_not_a_guess(tmp_path):
+    (tmp_path / "trust.yaml").write_text("format: 2\nworkspaces: {}\n")
+    with pytest.raises(LayerError):
+        read_trust(str(tmp_path))
+    (tmp_path / "trust.yaml").write_text("{")
+    with pytest.raises(LayerError):
+        read_trust(str(tmp_path))
