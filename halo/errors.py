@@ -117,6 +117,9 @@ def near_miss_hint(name: str, known: list[str]) -> str:
 
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if close:
+        # The best one alone, unless others are about as near.
+        score = {c: difflib.SequenceMatcher(None, c, name).ratio() for c in close}
+        close = [c for c in close if score[c] > score[close[0]] - 0.1]
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     if not known:
         return "there are none"

@@ -22,9 +22,10 @@ def pull(*, name: str) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    from halo.models.catalogue import cache_dir
+    from halo.models.catalogue import cache_dir, known_model
     from halo.models.pull import pull as fetch
 
+    known_model(name)  # a mistyped name is answered before a progress bar is drawn
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=None)

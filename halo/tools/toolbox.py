@@ -43,7 +43,7 @@ class Toolbox:
         return [name for name in self._specs if name not in IMPLEMENTED]
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """Run one call. What goes wrong is told to the model; nothing runs on arguments that are not valid."""
+        """Run one call. What goes wrong is told to the model; nothing runs on arguments that do not fit."""
         import asyncio
 
         outcome = await asyncio.to_thread(self._answer, call)
