@@ -38,7 +38,9 @@ def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:
     agent = read_agent(tree, target.agent)
     diagnostics: list[Diagnostic] = []
     if target.mode == "none":
-        return assemble(target, [_identity(agent)], Offer(runtime=_runtime(agent, target)), tuple(diagnostics))
+        return assemble(
+            target, [_identity(agent)], Offer(runtime=_runtime(agent, target)), tuple(diagnostics)
+        )
     minimal = target.mode == "minimal"
     team = read_team(tree, agent)
     skills = () if minimal else _read_skills(tree, agent)

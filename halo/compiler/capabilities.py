@@ -80,8 +80,8 @@ def tool_list(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
 
 
 _FORMAT = (
-    'Your whole reply is one JSON object. To answer the user: {"reply": "your answer"}. '
-    'To call a tool first: {"tool": "its name", "arguments": {…}}; you are then given its result.'
+    'Your whole reply is one JSON object. To answer the user: {"reply": TEXT}. '
+    'To call a tool first: {"tool": NAME, "arguments": {...}}; you are then given its result.'
 )
 
 

@@ -1,9 +1,11 @@
 """Markdown layers: which file serves a layer, its body and its front matter."""
 
+import re
 from typing import Any
 
 import msgspec
 
+from halo.errors import LayerError
 from halo.files.canonical import canonical_text
 from halo.files.tree import NotFound, Tree
 from halo.records.artifacts import Scope
@@ -30,11 +32,16 @@ class Layer(msgspec.Struct, frozen=True):
         return self.front.value.get(key) if self.front else None
 
 
+# Remarks and blank lines, then a key.
+_MAPPING = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[\w.\"'-]+[ \t]*:[ \t\n]")
+
+
 def split_front_matter(text: str, source: str) -> tuple[YamlDocument | None, str, int]:
     """Split canonical `text` into front matter, body and the body's first line (from 1).
 
     Front matter is a YAML mapping between a `---` on the first line and the next line that is `---`.
-    Two rules around something else are text. Raises `LayerError` for YAML that does not parse.
+    Two rules around something else are text. Raises `LayerError` for YAML that does not parse, if it begins
+    as a mapping does: prose between two rules is not broken YAML.
     """
     if not text.startswith("---\n"):
         return None, text, 1
@@ -42,7 +49,12 @@ def split_front_matter(text: str, source: str) -> tuple[YamlDocument | None, str
     if end < 0:
         return None, text, 1
     block = text[4 : end + 1]
-    document = load_yaml(block, source, first_line=2)
+    try:
+        document = load_yaml(block, source, first_line=2)
+    except LayerError:
+        if _MAPPING.match(block):
+            raise
+        return None, text, 1
     if not isinstance(document.value, dict | None):
         return None, text, 1
     if document.value is None:
