@@ -61,7 +61,11 @@ def _generated():
 
 def task_docs():
     """Write the generated parts of the documentation anew."""
-    return {"actions": [(_run, ["cogapp", "-r", "-I", "docs", *_generated()])]}
+    return {"actions": [(_run, ["cogapp", "-r", "-I", "docs", *_generated()]), _schemas]}
+
+
+def _schemas():
+    return subprocess.run([PYTHON, "docs/generate.py"], check=False).returncode == 0
 
 
 def task_bench():

@@ -76,7 +76,9 @@ def compile_action(places: Places, target: Target) -> TaskFailed | None:
     except HaloError as error:
         return TaskFailed(str(error))
     tokens = f"{artifact.manifest.tokens:,} tokens"
-    print(f"built   {target.name}  {artifact.id[:12]}  {tokens}", file=sys.stderr)
+    lines = [f"built   {target.name}  {artifact.id[:12]}  {tokens}"]
+    lines += [f"        {diagnostic}" for diagnostic in artifact.manifest.diagnostics]
+    print("\n".join(lines), file=sys.stderr)
     return None
 
 
@@ -88,7 +90,7 @@ def task_build() -> Iterator[dict[str, Any]]:
     """Compile every agent, skill and directory's rules that is stale."""
     builder = _builder()
     yield {"name": None, "doc": "compile every agent, skill and directory's rules that is stale"}
-    for target in default_targets(builder.places.tree()):
+    for target in default_targets(builder.places.tree()).targets:
         yield {
             "name": target.name,
             "doc": target.label,

@@ -1,4 +1,4 @@
-"""Whether a pointer's inputs are as they were: the one authority on freshness (design 3.1)."""
+"""Whether a pointer's inputs are as they were: the one authority on freshness."""
 
 import os
 from collections.abc import Mapping

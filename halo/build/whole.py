@@ -8,6 +8,7 @@ from halo.build.gatekeeper import Gatekeeper
 from halo.build.targets import default_targets
 from halo.files.tree import RecordingTree
 from halo.files.tree_recording import Input
+from halo.records.diagnostics import Diagnostic
 from halo.records.targets import Target
 
 
@@ -16,6 +17,7 @@ class Workspace(msgspec.Struct, frozen=True):
 
     builder: Builder
     targets: list[Target]
+    oddities: tuple[Diagnostic, ...]
     inputs: tuple[Input, ...]
     recorded_ns: int
 
@@ -23,12 +25,17 @@ class Workspace(msgspec.Struct, frozen=True):
 def survey(builder: Builder) -> Workspace:
     """Find the default targets of a workspace."""
     tree = RecordingTree(builder.places.tree(), builder.now_ns)
-    targets = default_targets(tree)
-    return Workspace(builder, targets, tree.inputs(), tree.recorded_ns)
+    found = default_targets(tree)
+    return Workspace(builder, found.targets, found.oddities, tree.inputs(), tree.recorded_ns)
 
 
 def write_gate(workspace: Workspace) -> bool:
-    """Write the gate after a build, if everything is fresh and all of it can be told by stat data."""
+    """Write the gate after a build, if everything is fresh and all of it can be told by stat data.
+
+    Not where there is something to say each time.
+    """
+    if workspace.oddities:
+        return False
     builder = workspace.builder
     keeper = Gatekeeper(builder.places, builder.now_ns())
     keeper.inputs(workspace.inputs, workspace.recorded_ns)

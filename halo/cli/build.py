@@ -21,6 +21,8 @@ def command(*, workspace: str | None, jobs: int, kv: bool) -> int:
 
     builder = open_builder(workspace)
     whole = survey(builder)
+    for oddity in whole.oddities:
+        click.echo(str(oddity), err=True)
     stale = [target for target in whole.targets if builder.status(target).artifact is None]
     failed = build_stale(builder, stale, jobs) if stale else 0
     for name in builder.prune(whole.targets):

@@ -75,6 +75,10 @@ def _local() -> Finding:
     return Finding("local model", ", ".join(here))
 
 
+def _first_line(error: HaloError) -> str:
+    return str(error).partition("\n")[0]
+
+
 def _keys(workspace: str | None) -> list[Finding]:
     from halo.files.tree import DiskTree
     from halo.models.opening import KEY_VARIABLES
@@ -92,7 +96,7 @@ def _keys(workspace: str | None) -> list[Finding]:
         try:
             key = provider_key(provider, tree, os.environ)
         except HaloError as error:
-            found.append(Finding(f"{provider} key", str(error).partition("\n")[0], cure))
+            found.append(Finding(f"{provider} key", _first_line(error), error.hint or "mend that file"))
             continue
         found.append(
             Finding(f"{provider} key", "set") if key else Finding(f"{provider} key", "not set", cure)

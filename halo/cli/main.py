@@ -1,13 +1,12 @@
 """The `halo` command: commands are imported when they are called, errors become messages."""
 
 import importlib
-import os
-import sys
 from collections.abc import Sequence
 
 import click
 
 from halo import __version__
+from halo.cli.quick import reader_gone
 from halo.errors import HaloError
 
 # name -> module; the command is the attribute `command`.
@@ -49,20 +48,22 @@ class _LateGroup(click.Group):
 
 @click.group(cls=_LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="halo %(version)s")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error (anywhere in the command).")
 def halo(*, debug: bool) -> None:
     """Make for agents: compile layered prompts, run turns from what was compiled.
 
     Exit codes: 0 fine, 1 failed, 2 the user's mistake, 3 could not start.
     """
-    del debug  # read from the context by `run`
+    del debug  # taken out by `run`; here for --help
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line; return the exit code."""
-    debug = "--debug" in arguments[:1]
+    """Run the command line; return the exit code. `--debug` may stand anywhere before a `--`."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    debug = "--debug" in arguments[:end]
+    words = [word for i, word in enumerate(arguments) if word != "--debug" or i > end]
     try:
-        result = halo.main(list(arguments), prog_name="halo", standalone_mode=False)
+        result = halo.main(words, prog_name="halo", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
@@ -78,9 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(f"halo: {error}", err=True)
         return error.exit_code
     except BrokenPipeError:
-        # The reader has gone (`| head`); nothing more may be written, at exit neither.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return reader_gone()
     except OSError as error:
         if debug:
             raise

@@ -25,7 +25,7 @@ def pull(*, name: str) -> None:
     from halo.models.catalogue import cache_dir, known_model
     from halo.models.pull import pull as fetch
 
-    known_model(name)  # a mistyped name is answered before a progress bar is drawn
+    size = known_model(name).size  # a mistyped name is answered before a progress bar is drawn
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=None)
@@ -34,6 +34,7 @@ def pull(*, name: str) -> None:
             cache_dir(os.environ),
             lambda done, total: progress.update(task, completed=done, total=total),
         )
+        progress.update(task, completed=size, total=size)
     click.echo(path)
 
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 @click.command("prompt")
 @workspace_option
 @click.option("-a", "--agent", default="default", show_default=True, help="Whose prompt.")
-@click.option("--role", type=click.Choice(["root", "sub"]), default="root", show_default=True)
+@click.option(
+    "--role",
+    type=click.Choice(["root", "sub"]),
+    default="root",
+    show_default=True,
+    help="In a session of its own, or started by another agent.",
+)
 @click.option("--dir", "directory", metavar="DIR", help="The working directory, inside the workspace.")
 @click.option(
     "--layers", is_flag=True, help="A table instead: segment, file, lines, tokens, share, stability."
@@ -40,9 +46,11 @@ def command(
     target = agent_target(builder, agent, role, directory)
     artifact = builder.frozen(target) if frozen else builder.ensure(target)
     if layers:
-        sys.stdout.write(layer_table(artifact.manifest))
-        return
-    sys.stdout.write(fill_prompt(builder, artifact, directory or "") if filled else artifact.prompt)
+        text = layer_table(artifact.manifest)
+    else:
+        text = fill_prompt(builder, artifact, target.directory) if filled else artifact.prompt
+    sys.stdout.write(text)
+    sys.stdout.flush()
     for diagnostic in artifact.manifest.diagnostics:
         click.echo(str(diagnostic), err=True)
 
@@ -55,7 +63,7 @@ def fill_prompt(builder: "Builder", artifact: "Artifact", directory: str) -> str
     from halo.runner.slots import fill
     from halo.sessions.ids import timestamp
     from halo.sessions.values import Moment, slot_values
-    from halo.workspace.trust import is_trusted
+    from halo.workspace.trust import read_grants
 
     places = builder.places
     tree = places.tree()
@@ -63,10 +71,10 @@ def fill_prompt(builder: "Builder", artifact: "Artifact", directory: str) -> str
         workspace_root=places.workspace,
         working_dir=os.path.join(places.workspace, directory) if directory else places.workspace,
         now=timestamp(time.time_ns()),
-        agent_name="",
+        agent_name=artifact.manifest.runtime.name if artifact.manifest.runtime else "",
     )
-    trusted = is_trusted(tree, places.workspace, places.home)
-    values, warnings = slot_values(artifact.manifest.slots, moment, tree, os.environ, trusted=trusted)
+    grants = read_grants(tree, places.workspace, places.home)
+    values, warnings = slot_values(artifact.manifest.slots, moment, tree, os.environ, grants)
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     return fill(artifact, values).text

@@ -13,6 +13,12 @@ from halo.errors import HaloError
 from halo.workspace.locate import find_workspace, halo_home, templates_folder
 
 
+def reader_gone() -> int:
+    """Answer a reader that went away (`| head`): nothing more may be written, at exit neither."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 1
+
+
 def answer(arguments: list[str]) -> int | None:
     """Answer `--version`, a no-op `build`, a `prompt` of a fresh artifact; return the exit code."""
     if arguments == ["--version"]:
@@ -71,8 +77,11 @@ def _prompt(options: dict[str, str] | None) -> int | None:
     text = _read(*passed) if passed is not None else _fresh(options, agent, role)
     if text is None:
         return None
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text)
+    try:
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return reader_gone()
     return 0
 
 

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 @click.option("-a", "--agent", help="Who answers; `default` unless the session is with somebody else.")
 @click.option("-s", "--session", metavar="ID", help="Go on in this session.")
 @click.option("-n", "--new", is_flag=True, help="Begin a new session.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The answer as it comes, or one JSON object at the end.",
+)
 @click.option("--frozen", is_flag=True, help="Refuse a stale artifact instead of building it.")
 @click.argument("message", required=False)
 def command(
@@ -105,8 +112,9 @@ def _show_progress(event: "TextDelta | ThinkingDelta | Notice | ToolResultAdded"
     if isinstance(event, Notice):
         click.echo(event.text, err=True)
     elif isinstance(event, ToolResultAdded):
-        mark = "failed" if event.result.is_error else "done"
-        click.echo(f"tool    {event.tool} {mark} ({event.duration_ms} ms)", err=True)
+        result = event.result
+        mark = f"failed: {result.text.partition(chr(10))[0][:200]}" if result.is_error else "done"
+        click.echo(f"tool    {event.tool} ({event.duration_ms} ms) {mark}", err=True)
 
 
 def _figures(reply: "Reply") -> None:

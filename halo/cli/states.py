@@ -12,14 +12,22 @@ if TYPE_CHECKING:
 
 
 def prepare_states(builder: "Builder", targets: list[Target]) -> None:
-    """Compute and save the state of the static prefix of every `local` agent, as root and as sub."""
+    """Compute and save the state of the static prefix of every `local` agent, as root and as sub.
+
+    Agents that only the templates define are left to their first use, the one that answers by default
+    excepted.
+    """
     import asyncio
 
     from halo.models.catalogue import cache_dir
     from halo.models.opening import prepare_state
+    from halo.workspace.ids import serving_folder
 
+    tree = builder.places.tree()
     for target in targets:
         if not isinstance(target, AgentTarget):
+            continue
+        if target.agent != "default" and serving_folder(tree, "agents", target.agent)[1] == "builtin":
             continue
         artifact = builder.ensure(target)
         runtime = artifact.manifest.runtime

@@ -1,10 +1,12 @@
 """`halo trust`: let a workspace use what it asks for on this machine."""
 
 import os
+import sys
 
 import click
 
 from halo.cli.common import open_builder, workspace_option
+from halo.errors import UsageError
 
 
 @click.command("trust")
@@ -19,6 +21,7 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
     """
     from halo.files.atomic import replace_file
     from halo.files.locks import hold
+    from halo.models.endpoints import is_loopback
     from halo.workspace.trust import read_demands, read_trust, render_trust, trust_file
 
     builder = open_builder(workspace)
@@ -27,12 +30,15 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
     demands = read_demands(places.tree())
     if not revoke:
         for agent, provider, endpoint in demands.endpoints:
-            click.echo(f"agent {agent} talks to {endpoint} as {provider}, with that provider's key")
+            here = " (on this machine)" if is_loopback(endpoint) else ""
+            click.echo(f"agent {agent} talks to {endpoint}{here} as {provider}, with that provider's key")
         for name in demands.environment:
             click.echo(f"settings.yaml reads the environment variable {name}")
         if not demands.endpoints and not demands.environment:
             click.echo("this workspace asks for nothing that needs trust")
             return 0
+        if not yes and not sys.stdin.isatty():
+            raise UsageError("nobody is here to ask", hint="read the lines above, then: halo trust --yes")
         if not yes and not click.confirm(f"Trust {places.workspace} with this?", err=True):
             return 1
     with hold(f"{path}.lock", what="the trust file", timeout=10):

@@ -1,6 +1,6 @@
 """The prompt of an agent: which parts, in which order.
 
-The order is the seed's "Final injection order"; the environment comes last (design 3.1), so that every
+The order stands in docs/reference/layers.md; the environment comes last (docs/decisions/0001), so that every
 clone, colleague and CI job shares one cached prefix.
 """
 
@@ -164,7 +164,7 @@ def chain_pieces(chain: tuple[tuple[str, Layer], ...]) -> list[Piece]:
 
 
 def _prompts(tree: Tree, target: AgentTarget, agent: Agent, diagnostics: list[Diagnostic]) -> list[Part]:
-    """Root rules lead, the rules for everyone trail (seed: "root-scope leads all-scope")."""
+    """Root rules lead, the rules for everyone trail: the nearer to the top, the more attention."""
     if agent.config.internal:
         return []
     root = _scope(tree, "root", target, diagnostics) if target.role == "root" else []

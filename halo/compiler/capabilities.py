@@ -69,7 +69,7 @@ def _description_line(skill: Skill) -> int:
 
 
 def tool_list(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
-    """Name the tools, as the seed words it. None without tools."""
+    """Name the tools, and say that there are no others. None without tools."""
     if not specs:
         return None
     names = ", ".join(spec.name for spec in specs)

@@ -1,6 +1,6 @@
 """`{{name}}` in AGENT.md and SKILL.md: what becomes text, what becomes a slot, what stays as it is.
 
-The rules are the seed's ("Substitution rules", "Scope convention"): this is the boundary that keeps
+The rules stand in docs/reference/placeholders.md: this is the boundary that keeps
 secrets out of prompts. `<id>.secrets.*` and `general.*` never resolve; a parameter resolves only in
 the namespaces that the body may use; a value that is secret, or holds `<<ENV>>` and is not declared
 `secret: false`, keeps its placeholder. What is filled in is never scanned again.

@@ -1,4 +1,4 @@
-"""The roster: who an agent may delegate to, directly behind its AGENT.md (seed: "Agent roster")."""
+"""The roster: who an agent may delegate to, directly behind its AGENT.md (docs/reference/layers.md)."""
 
 from halo.compiler.pieces import Part, Piece
 from halo.records.targets import Role

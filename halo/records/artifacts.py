@@ -118,7 +118,7 @@ class StaticPrefix(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """manifest.json: everything about prompt.md that a turn or a reader needs (design 3.1)."""
+    """manifest.json: everything about prompt.md that a turn or a reader needs (docs/reference/formats.md)."""
 
     format: int
     compiler: str

@@ -1,4 +1,4 @@
-"""The events of a session's log (design 3.2): one line each in `events.jsonl`.
+"""The events of a session's log (docs/reference/formats.md): one line each in `events.jsonl`.
 
 An `Event` is the envelope; `data` stays raw until somebody wants it, so that types written by a newer
 version are kept. The checksum belongs to the log (`halo.files.log`), not to the event.

@@ -31,7 +31,7 @@ def encode_directory(directory: str) -> str:
 
 
 class AgentTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag="agent", omit_defaults=True):
-    """The prompt of `agent` in a role, directory, mode, platform and access level (design 3.1).
+    """The prompt of `agent` in a role, directory, mode, platform and access level.
 
     `directory` is workspace-relative and posix, empty for none.
     """

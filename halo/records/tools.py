@@ -117,7 +117,7 @@ WORKSPACE_TOOLS: tuple[ToolSpec, ...] = (
     ),
 )
 
-# Granted together, and only to an agent with a team (seed: "delegation switch").
+# Granted together, and only to an agent with a team: a team is the switch for delegation.
 SESSION_TOOLS: tuple[ToolSpec, ...] = (
     ToolSpec(
         "start_session",

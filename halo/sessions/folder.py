@@ -1,4 +1,4 @@
-"""A session's folder on disk: `.halo/sessions/<yyyy-mm>/<id>/` (design 3.2)."""
+"""A session's folder on disk: `.halo/sessions/<yyyy-mm>/<id>/` (docs/reference/formats.md)."""
 
 import os
 from collections.abc import Callable

@@ -32,7 +32,7 @@ from halo.sessions.keys import provider_key
 from halo.sessions.values import Moment, slot_values
 from halo.tools.base import Surroundings
 from halo.tools.toolbox import Toolbox
-from halo.workspace.trust import is_trusted
+from halo.workspace.trust import Grants, read_grants
 
 Show = Callable[[TextDelta | ThinkingDelta | Notice | ToolResultAdded], None]
 
@@ -78,19 +78,21 @@ class Desk:
         self.now_ns = now_ns
         self.tree = builder.places.tree()
 
-    def trusted(self) -> bool:
-        """Tell whether the user granted what the workspace demands."""
-        return is_trusted(self.tree, self.builder.places.workspace, self.builder.places.home)
+    def grants(self) -> Grants:
+        """Return what the user allowed this workspace."""
+        return read_grants(self.tree, self.builder.places.workspace, self.builder.places.home)
 
-    def adapter(self, artifact: Artifact) -> Adapter:
-        """Open the model that the artifact is bound to."""
+    def adapter(self, artifact: Artifact, agent: str) -> Adapter:
+        """Open the model that the artifact of `agent` is bound to."""
         runtime = artifact.manifest.runtime
         assert runtime is not None  # noqa: S101  # agents have one
+        binding = runtime.binding
         return open_adapter(
-            runtime.binding,
+            binding,
             tool_mode=runtime.tool_mode,
-            key=provider_key(runtime.binding.provider, self.tree, self.environ),
-            trusted=bool(runtime.binding.endpoint) and self.trusted(),
+            key=provider_key(binding.provider, self.tree, self.environ),
+            trusted=bool(binding.endpoint)
+            and self.grants().endpoint(self.tree, agent, binding.provider, binding.endpoint),
             context_tokens=runtime.context_tokens,
             cache=self.cache,
             base_dir=self.builder.places.workspace,
@@ -106,7 +108,7 @@ async def talk(
     turn as `interrupted`, with the text so far; errors end it as `error` and are raised again.
     """
     equipment = equip(desk.builder, target, frozen=frozen)
-    adapter = desk.adapter(equipment.artifact)
+    adapter = desk.adapter(equipment.artifact, target.agent)
     try:
         with choice.open(desk.now_ns) as session:
             try:
@@ -161,8 +163,10 @@ def _prepare(
         agent_name=runtime.name if runtime is not None else target.agent,
     )
     slots = [s for a in (artifact, *equipment.skills.values()) for s in a.manifest.slots]
-    trusted = any(s.origin == "environment" for s in slots) and desk.trusted()
-    values, warnings = slot_values(slots, moment, desk.tree, desk.environ, trusted=trusted)
+    asks = any(s.origin == "environment" for s in slots)
+    values, warnings = slot_values(
+        slots, moment, desk.tree, desk.environ, desk.grants() if asks else Grants()
+    )
     toolbox = Toolbox(
         artifact.manifest.tools,
         Surroundings(

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from halo.files.tree import Tree
 from halo.records.artifacts import Slot
-from halo.workspace.settings import GLOBAL_SETTINGS, expand, lookup, read_settings
+from halo.workspace.settings import GLOBAL_SETTINGS, Setting, expand, lookup, read_settings
+from halo.workspace.trust import Grants
 
 
 class Moment(NamedTuple):
@@ -25,11 +26,11 @@ class Values(NamedTuple):
 
 
 def slot_values(
-    slots: Iterable[Slot], moment: Moment, tree: Tree, environ: Mapping[str, str], *, trusted: bool
+    slots: Iterable[Slot], moment: Moment, tree: Tree, environ: Mapping[str, str], grants: Grants
 ) -> Values:
-    """Gather values for `slots`. `trusted`: the workspace may name environment variables.
+    """Gather values for `slots`; `grants` say which variables the workspace may read.
 
-    A workspace could otherwise send any variable of this machine to a model.
+    It could otherwise send any variable of this machine to a model.
     """
     values: dict[str, str] = {}
     warnings: list[str] = []
@@ -41,7 +42,7 @@ def slot_values(
                 values[slot.name] = str(getattr(moment, slot.name))
             case "session":
                 values[slot.name] = moment.agent_name if slot.name == "agent_name" else ""
-            case "environment" if not trusted:
+            case "environment" if not grants.environment(Setting(slot.template, "", 0).names):
                 warnings.append(
                     f"{{{{{slot.name}}}}} stays as it is: this workspace may not read the environment; "
                     "halo trust shows what it asks for"

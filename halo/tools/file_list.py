@@ -7,7 +7,7 @@ from halo.tools.base import Surroundings
 from halo.tools.paths import Place, list_folder, locate
 
 _MOST = 500
-_SKIPPED = frozenset({".git", "node_modules"})  # in a recursive listing
+_SKIPPED = frozenset({".git", ".halo", "node_modules"})  # in a recursive listing
 
 
 def file_list(arguments: Mapping[str, Any], around: Surroundings) -> str:

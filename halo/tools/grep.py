@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from halo.tools.base import Surroundings, ToolFailure
-from halo.tools.paths import Place, list_folder, locate, read_bytes
+from halo.tools.paths import Place, is_masked, list_folder, locate, read_bytes
 
 _MATCHES = 50
 _LARGEST = 8 * 1024 * 1024  # bytes of a file that is searched
@@ -27,6 +27,8 @@ def grep(arguments: Mapping[str, Any], around: Surroundings) -> str:
     most = arguments.get("max_results", _MATCHES)
     found: list[str] = []
     for place in _files(top):
+        if is_masked(place):
+            continue
         if includes and not any(fnmatch.fnmatchcase(place.shown.rsplit("/", 1)[-1], i) for i in includes):
             continue
         data = read_bytes(place, _LARGEST)
@@ -58,7 +60,7 @@ def _files(place: Place) -> Iterator[Place]:
         raise
     for name, kind, link in entries:
         below = place.below(name)
-        if kind == "dir" and name not in _SKIPPED and not link:
+        if kind == "dir" and name not in _SKIPPED and not link and not is_masked(below):
             yield from _files(below)
         elif kind == "file" and not link:
             yield below

@@ -53,8 +53,27 @@ def _normal(path: str) -> str:
     return "" if normal == "." else normal
 
 
+# What a model must not see: keys that a user wrote into the settings, and other conversations.
+_MASKED = (".halo/settings.yaml", ".halo/sessions")
+
+
+def is_masked(place: Place) -> bool:
+    """Tell whether a place in the workspace is kept from models, by whatever path or link it is named."""
+    try:
+        real = place.root.resolve(place.relative)
+    except (TreeError, OSError):
+        return False  # it cannot be opened either
+    return any(f"{real}/".casefold().startswith(f"{masked}/") for masked in _MASKED)
+
+
+def _check_open(place: Place) -> None:
+    if is_masked(place):
+        raise ToolFailure(f"{place.shown} is kept from models: it may hold keys or other conversations")
+
+
 def read_bytes(place: Place, limit: int) -> bytes:
     """Read at most `limit` bytes of a regular file."""
+    _check_open(place)
     try:
         descriptor = place.root.open(place.relative)
     except (TreeError, OSError) as error:
@@ -68,6 +87,7 @@ def read_bytes(place: Place, limit: int) -> bytes:
 
 def list_folder(place: Place) -> list[Found]:
     """Return what is in a folder, sorted by name. Walks do not enter links: they may lead back up."""
+    _check_open(place)
     try:
         return sorted(place.root.entries(place.relative))
     except (TreeError, OSError) as error:

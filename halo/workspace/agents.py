@@ -14,6 +14,9 @@ from halo.workspace.ids import list_ids, serving_folder
 from halo.workspace.layers import Layer, read_layer
 from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
 
+# Who can answer today; `halo.models.opening` has an adapter for each.
+PROVIDERS = ("local", "openai", "anthropic")
+
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`model:` of agent.yaml: who answers and how it samples.
@@ -111,6 +114,13 @@ def read_agent(tree: Tree, agent_id: str) -> Agent:
         ) from None
     document = load_yaml(text, source)
     config = convert(document, AgentConfig)
+    if config.model.provider not in PROVIDERS:
+        raise document.error(
+            f"unknown provider {config.model.provider!r}",
+            "model",
+            "provider",
+            hint=near_miss_hint(config.model.provider, list(PROVIDERS)),
+        )
     for i, tool in enumerate(config.tools):
         if tool not in LISTABLE_TOOLS:
             raise document.error(

@@ -25,6 +25,18 @@ def _path(root: str, *parts: str) -> str:
     return root + ("" if root.endswith(":") else "/") + "/".join(parts)
 
 
+def unusable_ids(tree: Tree) -> list[tuple[str, str]]:
+    """List folders among agents and skills whose name cannot be used, as (parent folder, name)."""
+    return [
+        (folder, entry.name)
+        for root, _ in _ROOTS
+        for kind in ("agents", "skills")
+        if tree.kind(folder := _path(root, kind)) == "dir"
+        for entry in tree.list(folder)
+        if entry.kind == "dir" and not is_id(entry.name)
+    ]
+
+
 def list_ids(tree: Tree, kind: str) -> list[str]:
     """List what is defined below `<root>/<kind>/` in any root, sorted; `kind` is `agents` or `skills`."""
     names: set[str] = set()

@@ -90,7 +90,33 @@ def render_trust(entries: dict[str, str]) -> bytes:
     return yaml.safe_dump({"format": FORMAT, "workspaces": dict(sorted(entries.items()))}).encode()
 
 
-def is_trusted(tree: Tree, workspace: str, home: str) -> bool:
-    """Tell whether the user granted what the workspace demands now."""
+class Grants(msgspec.Struct, frozen=True):
+    """What this workspace may use: nothing, or exactly what it demands now and the user has seen.
+
+    Demands are read from the layers, never from an artifact: a build folder may come from a stranger too.
+    """
+
+    demands: Demands = Demands()
+
+    def endpoint(self, tree: Tree, agent_id: str, provider: str, endpoint: str) -> bool:
+        """Tell whether `agent_id` may talk to `endpoint` with the provider's key.
+
+        Agents of the global folder and of the templates are the user's own.
+        """
+        agent = read_agent(tree, agent_id)
+        if agent.scope != "workspace":
+            return (agent.config.model.provider, agent.config.model.endpoint) == (provider, endpoint)
+        return (agent_id, provider, endpoint) in self.demands.endpoints
+
+    def environment(self, names: tuple[str, ...]) -> bool:
+        """Tell whether settings of the workspace may read these variables into a prompt."""
+        return set(names) <= set(self.demands.environment)
+
+
+def read_grants(tree: Tree, workspace: str, home: str) -> Grants:
+    """Return what the user granted; nothing when the workspace demands something else by now."""
     recorded = read_trust(home).get(os.path.realpath(workspace))
-    return recorded is not None and recorded == read_demands(tree).digest
+    if recorded is None:
+        return Grants()
+    demands = read_demands(tree)
+    return Grants(demands) if recorded == demands.digest else Grants()

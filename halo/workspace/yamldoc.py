@@ -57,7 +57,8 @@ def load_yaml(text: str, source: str, first_line: int = 1) -> YamlDocument:
         return _parse(text, source, first_line)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = first_line + (mark.line if mark else 0)
+        last = max(text.count("\n") - 1, 0)  # a document that ends too early ends on its last line
+        line = first_line + min(mark.line if mark else 0, last)
         raise LayerError(f"not valid YAML: {error.problem}", file=source, line=line) from None
     except yaml.reader.ReaderError as error:
         # libyaml was given UTF-8, so its positions are bytes; the pure loader's are characters.

@@ -89,28 +89,6 @@ def shims(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
-def model_cache(tmp_path_factory):
-    """A cache with the model (fetched once per machine, see tests/models) and the states of this run."""
-    pytest.importorskip("xllamacpp", reason="the engine (extra `local`) is not installed")
-    from halo.models.catalogue import cache_dir, model_path
-    from halo.models.pull import pull
-
-    model = "smollm2-135m-instruct"
-    kept = os.environ.get("HALO_TEST_CACHE") or os.path.join(
-        os.path.dirname(cache_dir(os.environ)), "halo-tests"
-    )
-    pull(model, kept, lambda _done, _total: None)
-    cache = tmp_path_factory.mktemp("cache")
-    target = Path(model_path(model, str(cache)))
-    target.parent.mkdir()
-    try:
-        os.link(model_path(model, kept), target)
-    except OSError:
-        os.symlink(model_path(model, kept), target)
-    return cache
-
-
 def script(found):
     """The bash script of a document: files are written and commands run in the order in which they stand."""
     lines = ["set -euo pipefail", "exec 2>&1"]
@@ -191,7 +169,7 @@ def test_the_commands_run_and_print_what_is_shown(document, shims, tmp_path, req
         "HALO_CACHE": str(home / "cache"),
     }
     if re.search(r"\bhalo (run|model)\b", text):
-        environ["HALO_CACHE"] = str(request.getfixturevalue("model_cache"))
+        environ["HALO_CACHE"] = str(request.getfixturevalue("shared_cache"))
     done = subprocess.run(
         ["bash", "-c", text],
         cwd=folder,

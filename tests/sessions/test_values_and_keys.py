@@ -7,14 +7,15 @@ from halo.errors import LayerError, MissingKeyError
 from halo.records.artifacts import Slot
 from halo.sessions.keys import provider_key
 from halo.sessions.values import Moment, slot_values
-from halo.workspace.trust import is_trusted, read_demands, read_trust, render_trust
+from halo.workspace.trust import Demands, Grants, read_demands, read_grants, read_trust, render_trust
 
 MOMENT = Moment("/w", "/w/d", "2026-11-30T10:00:00.000Z", "Lead")
 AGENT = 'model: {provider: openai, id: m, endpoint: "https://example.org/v1"}\n'
 
 
-def values(slots, files=None, environ=None, *, trusted=True):
-    return slot_values(slots, MOMENT, tree(files or {}), environ or {}, trusted=trusted)
+def values(slots, files=None, environ=None, granted=()):
+    grants = Grants(Demands(environment=tuple(granted)))
+    return slot_values(slots, MOMENT, tree(files or {}), environ or {}, grants)
 
 
 def test_builtin_slots_come_from_the_moment():
@@ -39,10 +40,11 @@ def test_a_global_value_is_read_when_the_turn_starts():
 
 def test_the_environment_is_closed_to_a_workspace_that_is_not_trusted():
     slot = Slot("s.params.who", "environment", 0, 1, "<<WHO>>")
-    assert values([slot], environ={"WHO": "me"}).values == {"s.params.who": "me"}
-    closed = values([slot], environ={"WHO": "me"}, trusted=False)
-    assert closed.values == {}
-    assert "halo trust" in closed.warnings[0]
+    assert values([slot], environ={"WHO": "me"}, granted=["WHO"]).values == {"s.params.who": "me"}
+    for granted in ([], ["OTHER"]):  # a forged artifact may name what the settings do not
+        closed = values([slot], environ={"WHO": "me"}, granted=granted)
+        assert closed.values == {}
+        assert "halo trust" in closed.warnings[0]
 
 
 def test_a_key_comes_from_the_workspace_then_global_then_the_environment():
@@ -75,16 +77,28 @@ def test_trust_is_bound_to_what_was_asked_for(tmp_path):
     assert demands.endpoints == (("a", "openai", "https://example.org/v1"),)
     assert demands.environment == ("OTHER", "WHO")
     workspace, home = str(tmp_path / "ws"), str(tmp_path)
-    assert not is_trusted(tree(files), workspace, home)
+    nothing = Grants()
+    assert read_grants(tree(files), workspace, home) == nothing
     (tmp_path / "trust.yaml").write_bytes(render_trust({workspace: demands.digest}))
-    assert is_trusted(tree(files), workspace, home)
-    assert not is_trusted(tree(files), str(tmp_path / "elsewhere"), home)
+    grants = read_grants(tree(files), workspace, home)
+    assert grants.endpoint(tree(files), "a", "openai", "https://example.org/v1")
+    assert not grants.endpoint(tree(files), "a", "openai", "https://forged.example.org/v1")
+    assert grants.environment(("WHO",))
+    assert read_grants(tree(files), str(tmp_path / "elsewhere"), home) == nothing
     for key, text in (
         (".halo/agents/a/agent.yaml", AGENT.replace("org", "net")),
         (".halo/settings.yaml", "s: {params: {who: <<HOME>>}}\n"),
         (".halo/agents/b/agent.yaml", AGENT),
     ):
-        assert not is_trusted(tree({**files, key: text}), workspace, home)
+        assert read_grants(tree({**files, key: text}), workspace, home) == nothing
+
+
+def test_agents_of_the_global_folder_are_the_users_own():
+    files = {"global:agents/a/agent.yaml": AGENT}
+    assert Grants().endpoint(tree(files), "a", "openai", "https://example.org/v1")
+    assert not Grants().endpoint(tree(files), "a", "openai", "https://forged.example.org/v1")
+    files[".halo/agents/a/agent.yaml"] = AGENT
+    assert not Grants().endpoint(tree(files), "a", "openai", "https://example.org/v1")
 
 
 def test_a_damaged_trust_file_is_an_error_not_a_guess(tmp_path):

@@ -152,6 +152,26 @@ def test_links_inside_the_workspace_are_listed_and_not_followed(bench):
     assert bench.text("file_read", path="loop/d/a.txt") == "1\tneedle"
 
 
+def test_settings_and_conversations_are_kept_from_models(bench):
+    """By whatever name: links, other case, a walk, or a search from inside `.halo`."""
+    bench.write(
+        {
+            ".halo/settings.yaml": "openai: {secrets: {api_key: sk-1}}\n",
+            ".halo/sessions/2026-11/s/events.jsonl": "sk-1\n",
+            ".halo/INDEX.md": "fine\n",
+        }
+    )
+    os.symlink(".halo/settings.yaml", bench.root / "alias")
+    os.symlink(".halo/sessions", bench.root / "past")
+    for path in (".halo/settings.yaml", "./.halo//settings.yaml", "alias", "past/2026-11/s/events.jsonl"):
+        assert "kept from models" in bench.refusal("file_read", path=path)
+    assert "kept from models" in bench.refusal("file_list", path=".halo/sessions")
+    assert "sk-1" not in bench.text("file_list", recursive=True)
+    for path in (".halo", ".", "alias"):
+        assert bench.text("grep", pattern="sk-1", path=path).startswith("no match")
+    assert bench.text("grep", pattern="fine", path=".halo") == ".halo/INDEX.md:1:fine"
+
+
 # grep
 
 

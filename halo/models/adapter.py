@@ -1,0 +1,103 @@
+"""What every provider's protocol is translated to: one request in, a stream of neutral events out."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from halo.files.canonical import canonical_json
+from halo.files.digests import sha256
+from halo.records.artifacts import Binding
+from halo.records.messages import Message
+from halo.records.tools import ToolSpec
+from halo.records.usage import Usage
+
+StopReason = Literal["end", "tool_calls", "max_tokens", "refusal"]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One model call.
+
+    `system` is the whole filled system text and begins with `static_prefix`, the part that is cached.
+    `messages` are the few-shots, then the history; the last is the user's or holds tool results.
+    `response_schema`, a JSON Schema, constrains the whole reply.
+    """
+
+    system: str
+    static_prefix: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    binding: Binding
+    response_schema: dict[str, Any] | None = None
+
+
+class TextDelta(msgspec.Struct, frozen=True):
+    """More words for the reader."""
+
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True):
+    """More of what the model thinks before it answers."""
+
+    text: str
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """Progress for stderr, such as `restored 1,204 prompt tokens`."""
+
+    text: str
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The reply is whole.
+
+    `model` is the id that the provider reported. `request_digest` is the SHA-256 of the request's body in
+    canonical JSON (the client may order and space it differently on the wire). `restored`: prompt tokens
+    whose state was loaded from disk before the call. After `max_tokens` the last call in `message` may
+    have arguments that are cut short.
+    """
+
+    message: Message
+    stop_reason: StopReason
+    usage: Usage
+    model: str
+    request_digest: str
+    restored: int = 0
+
+
+ModelEvent = TextDelta | ThinkingDelta | Notice | Finished
+
+
+class Adapter(Protocol):
+    """A provider's protocol, ready to be spoken. Errors are HaloErrors, and never name a key."""
+
+    @property
+    def provider(self) -> str:
+        """The name that `provider_data` carries."""
+
+    def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        """Run one call; a stream that succeeds ends in exactly one Finished.
+
+        A caller that breaks off early closes the generator (`contextlib.aclosing`), which ends the call.
+        Raises ProviderError when the model's side refuses or breaks off, StartError when it cannot begin.
+        """
+
+    async def close(self) -> None:
+        """Let go of connections, threads and engines. May be called twice."""
+
+
+def body_digest(body: dict[str, Any]) -> str:
+    """Return the SHA-256 of a request body in canonical JSON."""
+    return sha256(canonical_json(body))
+
+
+def alternate(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Merge consecutive messages of the same role, as protocols with strict turns want them."""
+    merged: list[Message] = []
+    for message in messages:
+        if merged and merged[-1].role == message.role:
+            merged[-1] = Message(message.role, merged[-1].content + message.content)
+        else:
+            merged.append(message)
+    return tuple(merged)

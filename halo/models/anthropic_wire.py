@@ -1,0 +1,225 @@
+"""Anthropic Messages as JSON: requests out of neutral values, and neutral values out of a stream. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from halo.models.adapter import Finished, ModelEvent, Request, StopReason, TextDelta, ThinkingDelta, alternate
+from halo.models.failures import Call, broke_off, malformed
+from halo.records.messages import Block, Image, Message, ProviderData, Text, Thinking, ToolCall, ToolResult
+from halo.records.usage import Usage
+
+PROVIDER = "anthropic"
+
+_STOPS: dict[str, StopReason] = {
+    "tool_use": "tool_calls",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refusal",
+}
+
+
+def messages_body(request: Request) -> dict[str, Any]:
+    """Build the body of a call, without `stream` (the client adds it) and without a response schema."""
+    binding = request.binding
+    body: dict[str, Any] = {
+        "model": binding.model,
+        "max_tokens": binding.max_tokens,
+        "messages": [_message(m) for m in alternate(request.messages) if _content(m)],
+    }
+    if request.system.strip():
+        body["system"] = system_blocks(request.system, request.static_prefix)
+    if request.tools:
+        body["tools"] = [
+            {"name": t.name, "description": t.description, "input_schema": t.parameters}
+            for t in request.tools
+        ]
+    for name in ("temperature", "top_p", "top_k"):
+        value = getattr(binding, name)
+        if value is not None:
+            body[name] = value
+    return body
+
+
+def system_blocks(system: str, static_prefix: str) -> list[dict[str, Any]]:
+    """Cut the system text where its static prefix ends, and mark that part for the cache.
+
+    The protocol refuses blank blocks, so a blank part is not split off.
+    """
+    rest = system[len(static_prefix) :]
+    if not static_prefix.strip():
+        return [{"type": "text", "text": system}]
+    cached = {"cache_control": {"type": "ephemeral"}}
+    if not rest.strip():
+        return [{"type": "text", "text": system, **cached}]
+    return [{"type": "text", "text": static_prefix, **cached}, {"type": "text", "text": rest}]
+
+
+def _message(message: Message) -> dict[str, Any]:
+    return {"role": message.role, "content": _content(message)}
+
+
+def _content(message: Message) -> list[dict[str, Any]]:
+    blocks = [rendered for block in message.content if (rendered := _block(block)) is not None]
+    if message.role == "user":
+        # The protocol wants results before everything else; the sort is stable.
+        blocks.sort(key=lambda b: b["type"] != "tool_result")
+    return blocks
+
+
+def _block(block: Block) -> dict[str, Any] | None:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text} if block.text.strip() else None
+    if isinstance(block, Image):
+        source = {"type": "base64", "media_type": block.media_type, "data": block.data}
+        return {"type": "image", "source": source}
+    if isinstance(block, ToolCall):
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": _input(block.arguments)}
+    if isinstance(block, ToolResult):
+        return _tool_result(block)
+    mine = block.provider_data is not None and block.provider_data.provider == PROVIDER
+    return dict(block.provider_data.data) if mine and block.provider_data is not None else None
+
+
+def _tool_result(block: ToolResult) -> dict[str, Any]:
+    parts = [p for p in (_block(Text(block.text)), *(_block(i) for i in block.images)) if p is not None]
+    rendered: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.call_id, "content": parts}
+    if block.is_error:
+        rendered["is_error"] = True
+    return rendered
+
+
+def _input(arguments: str) -> dict[str, Any]:
+    """Decode arguments; what was never JSON goes back under a name, as the protocol takes objects only."""
+    try:
+        return msgspec.json.decode(arguments, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return {"malformed_arguments": arguments}
+
+
+class _UsageData(msgspec.Struct):
+    input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class _StartedMessage(msgspec.Struct):
+    model: str = ""
+    usage: _UsageData | None = None
+
+
+class _Part(msgspec.Struct):
+    """A content block as it starts, or a delta to it; `type` says which fields count."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    index: int = 0
+    message: _StartedMessage | None = None
+    content_block: _Part | None = None
+    delta: _Part | None = None
+    usage: _UsageData | None = None
+
+
+class MessagesStream:
+    """Gathers the events of one reply. `feed` each, then `finish`."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._parts: dict[int, _Part] = {}
+        self._usage = _UsageData()
+        self._model = ""
+        self._stop: str | None = None
+        self._whole = False
+
+    def feed(self, event: object) -> list[ModelEvent]:
+        """Take a decoded event and return what it adds. Raises ProviderError when it is malformed."""
+        try:
+            parsed = msgspec.convert(event, _Event)
+        except msgspec.ValidationError as error:
+            raise malformed(self._call, str(error)) from error
+        if parsed.type == "message_start" and parsed.message is not None:
+            self._model = parsed.message.model
+            self._count(parsed.message.usage)
+        elif parsed.type == "content_block_start" and parsed.content_block is not None:
+            self._parts[parsed.index] = parsed.content_block
+            return list(_said(parsed.content_block))
+        elif parsed.type == "content_block_delta" and parsed.delta is not None:
+            return list(self._add(parsed.index, parsed.delta))
+        elif parsed.type == "message_delta":
+            self._stop = (parsed.delta.stop_reason if parsed.delta else None) or self._stop
+            self._count(parsed.usage)
+        elif parsed.type == "message_stop":
+            self._whole = True
+        return []
+
+    def _add(self, index: int, delta: _Part) -> Iterator[ModelEvent]:
+        part = self._parts.get(index)
+        if part is None:
+            raise malformed(self._call, f"a delta to block {index}, which was never started")
+        for name in ("text", "thinking", "signature", "partial_json"):
+            if more := getattr(delta, name):
+                setattr(part, name, (getattr(part, name) or "") + more)
+        yield from _said(delta)
+
+    def _count(self, usage: _UsageData | None) -> None:
+        """Take over the counts that are there; later ones are cumulative."""
+        for name in _UsageData.__struct_fields__:
+            value = getattr(usage, name, None)
+            if value is not None:
+                setattr(self._usage, name, value)
+
+    def finish(self, digest: str) -> Finished:
+        """Build the whole reply. Raises ProviderError when the stream ended before the reply did."""
+        if not self._whole or self._stop is None:
+            raise broke_off(self._call)
+        blocks = tuple(
+            b for _, part in sorted(self._parts.items()) if (b := self._finished(part)) is not None
+        )
+        usage = self._usage
+        return Finished(
+            Message("assistant", blocks or (Text(""),)),
+            _STOPS.get(self._stop, "end"),
+            Usage(
+                uncached=usage.input_tokens or 0,
+                written=usage.cache_creation_input_tokens or 0,
+                read=usage.cache_read_input_tokens or 0,
+                output=usage.output_tokens or 0,
+            ),
+            self._model,
+            digest,
+        )
+
+    def _finished(self, part: _Part) -> Block | None:
+        if part.type == "text":
+            return Text(part.text or "")
+        if part.type == "thinking":
+            text = part.thinking or ""
+            data = {"type": "thinking", "thinking": text, "signature": part.signature or ""}
+            # Without a signature the provider refuses to take it back.
+            return Thinking(text, ProviderData(PROVIDER, data) if part.signature else None)
+        if part.type == "redacted_thinking":
+            return Thinking("", ProviderData(PROVIDER, {"type": part.type, "data": part.data or ""}))
+        if part.type == "tool_use":
+            if not part.id or not part.name:
+                raise malformed(self._call, "a tool call without an id or a name")
+            return ToolCall(part.id, part.name, part.partial_json or "{}")
+        raise malformed(self._call, f"a content block of the unknown type {part.type!r}")
+
+
+def _said(part: _Part) -> Sequence[ModelEvent]:
+    if part.text:
+        return [TextDelta(part.text)]
+    return [ThinkingDelta(part.thinking)] if part.thinking else []

@@ -1,0 +1,580 @@
+"""`halo run`: turns with a real model, with the real clients against a real server, and with scripted faults."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import msgspec
+import pytest
+from making import agent, skill
+
+from halo.cli.main import run
+from halo.files.log import read_log
+from halo.models.catalogue import KNOWN_MODELS
+from halo.records.events import (
+    TYPES,
+    Event,
+    MessageAdded,
+    ToolResultAdded,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+)
+from halo.sessions.find import session_ids
+from halo.sessions.folder import SessionFolder
+
+MODEL = "smollm2-135m-instruct"
+LOCAL = {"provider": "local", "id": MODEL, "temperature": 0, "seed": 7, "max_tokens": 24}
+PARIS = "The capital of France is Paris."
+QUESTION = "What is the capital of France?"
+SECRET = "hunter2-correct-horse"
+
+
+@pytest.fixture
+def ws(make_workspace, monkeypatch, shared_cache):
+    """A workspace whose agents have short prompts, as the current directory; the model is in the cache."""
+    made = make_workspace(
+        {
+            ".halo/USER.md": "Mira asks short questions.\n",
+            ".halo/prompts/all/x.md": "Answer in one sentence.\n",
+            ".halo/agents/default/agent.yaml": agent(name="Lead", model=LOCAL),
+            ".halo/agents/default/AGENT.md": "You are a helpful assistant.\n",
+            "notes/a.md": "needle\n",
+        }
+    )
+    monkeypatch.chdir(made.root)
+    monkeypatch.setenv("HALO_HOME", str(made.home))
+    monkeypatch.setenv("HALO_CACHE", shared_cache)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
+def sessions(ws):
+    return list(session_ids(str(ws.halo / "sessions")))
+
+
+def events(ws, session=None):
+    """(type, data) of every event of a session, by default the newest."""
+    folder = SessionFolder(str(ws.halo / "sessions"), session or sessions(ws)[0])
+    decoded = [msgspec.json.decode(line.record, type=Event) for line in read_log(folder.events)]
+    return [(e.type, msgspec.json.decode(e.data, type=TYPES[e.type])) for e in decoded]
+
+
+def of(kind, recorded):
+    return [data for _, data in recorded if isinstance(data, kind)]
+
+
+def everything_below(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# the embedded model
+
+
+def test_a_real_model_answers_and_the_session_holds_it(ws, capfd):
+    assert run(["run", QUESTION]) == 0
+    out, err = capfd.readouterr()
+    assert out == PARIS + "\n"
+    assert "prompt tokens" in err
+    recorded = events(ws)
+    assert [t for t, _ in recorded] == [
+        "session.created",
+        "turn.started",
+        "message",
+        "message",
+        "usage",
+        "turn.ended",
+    ]
+    usage = of(UsageReported, recorded)[0]
+    assert usage.model == MODEL
+    assert usage.usage.prompt > 20
+    assert usage.usage.output > 3
+    started = of(TurnStarted, recorded)[0]
+    assert (ws.halo / "artifacts" / started.artifact / "prompt.md").exists()
+    folder = ws.halo / "sessions"
+    (transcript,) = folder.rglob("transcript.md")
+    assert PARIS in transcript.read_text()
+
+
+def test_a_new_process_restores_the_state_and_says_so(ws):
+    """The state of the static prefix is saved once; a later process reads it instead of the prompt."""
+    environ = {"HALO_CACHE": os.environ["HALO_CACHE"]}
+    # A prefix of its own, so that no other test has saved it.
+    ws.write({".halo/INSTRUCTIONS.md": "Restored states must be equal.\n" * 4})
+    first = ws.cli("run", "-n", QUESTION, **environ)
+    second = ws.cli("run", "-n", QUESTION, **environ)
+    assert first.stdout == second.stdout
+    assert "reading" in first.stderr
+    assert "restored" in second.stderr
+    newest, oldest = sessions(ws)[0], sessions(ws)[1]
+    cold = of(UsageReported, events(ws, oldest))[0]
+    warm = of(UsageReported, events(ws, newest))[0]
+    assert cold.restored == 0
+    assert warm.restored > 50
+    assert warm.usage.read >= warm.restored - 1
+    assert f"({warm.usage.read:,} cached)" in second.stderr
+
+
+def test_states_are_made_ahead_of_time(ws, capfd):
+    ws.write({".halo/INSTRUCTIONS.md": "Made ahead of time.\n"})
+    (ws.halo / "agents" / "default" / "AGENT.md").write_text("You are an assistant that was prepared.\n")
+    assert run(["build", "--kv"]) == 0
+    assert "saved" in capfd.readouterr().err
+    assert run(["run", "-n", QUESTION]) == 0
+    assert "restored" in capfd.readouterr().err
+
+
+def test_the_conversation_goes_on_in_the_newest_session(ws, capfd):
+    """Without -s and -n the newest session goes on; -n begins one; -s names one."""
+    assert run(["run", QUESTION]) == 0
+    assert run(["run", "Thank you."]) == 0
+    assert len(sessions(ws)) == 1
+    assert [d.message.role for d in of(MessageAdded, events(ws))] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    first = sessions(ws)[0]
+    time.sleep(1.01)  # ids are sortable to the second
+    assert run(["run", "-n", QUESTION]) == 0
+    assert len(sessions(ws)) == 2
+    assert run(["run", "-s", first, "Again: what is the capital of France?"]) == 0
+    assert len(of(TurnStarted, events(ws, first))) == 3
+    capfd.readouterr()
+
+
+def test_a_message_may_come_from_stdin_and_the_answer_as_json(ws):
+    done = subprocess.run(
+        [sys.executable, "-m", "halo", "run", "--format", "json"],
+        input=QUESTION,
+        cwd=ws.root,
+        env=ws.environ(HALO_CACHE=os.environ["HALO_CACHE"]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    reply = json.loads(done.stdout)
+    assert reply["text"] == PARIS
+    assert reply["session"] == sessions(ws)[0]
+    assert reply["model"] == MODEL
+    assert reply["usage"]["output"] > 3
+
+
+def test_the_tool_loop_runs_on_the_real_model(ws, capfd, monkeypatch):
+    """Constrained output makes calls of a tiny model dependable: what it writes is a call or an answer."""
+    from halo.runner import turn
+
+    monkeypatch.setattr(turn, "MOST_STEPS", 3)
+    ws.write(
+        {
+            ".halo/agents/lister/agent.yaml": agent(
+                model={**LOCAL, "tool_mode": "schema", "max_tokens": 60}, tools=["file_list"]
+            ),
+            ".halo/agents/lister/AGENT.md": (
+                'You call the tool file_list first: {"tool": "file_list", "arguments": {"path": "notes"}}. '
+                "Then you answer.\n"
+            ),
+        }
+    )
+    run(["run", "-a", "lister", "-n", "List the folder notes."])
+    capfd.readouterr()
+    recorded = events(ws)
+    results = of(ToolResultAdded, recorded)
+    assert results
+    assert {r.tool for r in results} == {"file_list"}
+    assert results[0].result.text == "a.md"
+    called = [c.id for d in of(MessageAdded, recorded) for c in d.message.calls]
+    assert called == [r.result.call_id for r in results]
+    assert of(TurnEnded, recorded)[0].reason in ("done", "steps")
+
+
+# the real clients against the real server
+
+
+@pytest.mark.parametrize(("provider", "suffix"), [("openai", "/v1"), ("anthropic", "")])
+def test_real_clients_stream_from_a_real_server(ws, capfd, monkeypatch, llama_server, provider, suffix):
+    """Two turns: usage is recorded, and the second turn reads the prompt from the server's cache."""
+    model = {"provider": provider, "id": "smollm2", "endpoint": llama_server.url + suffix}
+    model |= {"temperature": 0, "seed": 7, "max_tokens": 24}
+    monkeypatch.setenv(f"{provider.upper()}_API_KEY", llama_server.key)
+    ws.write({".halo/agents/remote/agent.yaml": agent(model=model)})
+    ws.write({".halo/agents/remote/AGENT.md": "You are a helpful assistant.\n"})
+    assert run(["run", "-a", "remote", QUESTION]) == 0
+    assert run(["run", "-a", "remote", "What is the capital of Spain?"]) == 0
+    assert "Paris" in capfd.readouterr().out
+    first, second = of(UsageReported, events(ws))
+    assert first.provider == provider
+    assert first.model
+    assert first.usage.output > 0
+    assert second.usage.read > 0
+    assert second.usage.prompt > first.usage.prompt
+
+
+# scripted servers: tool protocols and faults
+
+
+def chat(*deltas, finish="stop", usage=True):
+    """A streamed Chat Completions reply."""
+    base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "scripted-1"}
+    chunks = [{**base, "choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
+    chunks.append({**base, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    if usage:
+        figures = {"prompt_tokens": 30, "completion_tokens": 5, "total_tokens": 35}
+        chunks.append(
+            {**base, "choices": [], "usage": {**figures, "prompt_tokens_details": {"cached_tokens": 10}}}
+        )
+    return chunks
+
+
+def chat_call(index, identity, name, arguments):
+    return {
+        "tool_calls": [
+            {
+                "index": index,
+                "id": identity,
+                "type": "function",
+                "function": {"name": name, "arguments": arguments},
+            }
+        ]
+    }
+
+
+def messages(*blocks, stop="end_turn"):
+    """A streamed Messages reply; a block is (start, deltas)."""
+    made = [
+        {
+            "type": "message_start",
+            "message": {
+                "id": "m",
+                "type": "message",
+                "role": "assistant",
+                "model": "scripted-2",
+                "content": [],
+                "stop_reason": None,
+                "stop_sequence": None,
+                "usage": {"input_tokens": 20, "output_tokens": 1, "cache_read_input_tokens": 10},
+            },
+        }
+    ]
+    for index, (start, deltas) in enumerate(blocks):
+        made.append({"type": "content_block_start", "index": index, "content_block": start})
+        made += [{"type": "content_block_delta", "index": index, "delta": d} for d in deltas]
+        made.append({"type": "content_block_stop", "index": index})
+    made.append(
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": stop, "stop_sequence": None},
+            "usage": {"output_tokens": 9},
+        }
+    )
+    made.append({"type": "message_stop"})
+    return made
+
+
+def text_block(text):
+    return ({"type": "text", "text": ""}, [{"type": "text_delta", "text": text}])
+
+
+def tool_block(identity, name, arguments):
+    start = {"type": "tool_use", "id": identity, "name": name, "input": {}}
+    return (start, [{"type": "input_json_delta", "partial_json": arguments}])
+
+
+@pytest.fixture
+def remote(ws, scripted, monkeypatch):
+    """Point an agent `remote` at the scripted server; returns a function of the provider."""
+
+    def point(provider, **fields):
+        monkeypatch.setenv(f"{provider.upper()}_API_KEY", "sk-test-key")
+        endpoint = scripted.url + ("/v1" if provider == "openai" else "")
+        model = {"provider": provider, "id": "m", "endpoint": endpoint}
+        fields.setdefault("tools", ["file_read", "grep"])
+        ws.write(
+            {
+                ".halo/agents/remote/agent.yaml": agent(model=model, **fields),
+                ".halo/agents/remote/AGENT.md": "You are remote.\n",
+            }
+        )
+
+    return point
+
+
+def test_the_native_tool_loop_of_chat_completions(ws, remote, scripted, capfd):
+    """Parallel calls run, their results go back together, and the answer ends the turn."""
+    remote("openai")
+    scripted.says_chat(
+        *chat(
+            chat_call(0, "a", "file_read", '{"path": "notes/a.md"}'),
+            chat_call(1, "b", "grep", '{"pattern": "needle"}'),
+            finish="tool_calls",
+        )
+    )
+    scripted.says_chat(*chat({"content": "Found "}, {"content": "it."}))
+    assert run(["run", "-a", "remote", "Look."]) == 0
+    assert capfd.readouterr().out == "Found it.\n"
+    second = scripted.requests[1].json["messages"]
+    assert [m["role"] for m in second] == ["system", "user", "assistant", "tool", "tool"]
+    assert [m["tool_call_id"] for m in second[3:]] == ["a", "b"]
+    assert second[4]["content"] == "notes/a.md:1:needle"
+    offered = [t["function"]["name"] for t in scripted.requests[0].json["tools"]]
+    assert offered == ["file_read", "grep"]
+    recorded = events(ws)
+    assert [r.tool for r in of(ToolResultAdded, recorded)] == ["file_read", "grep"]
+    assert [u.usage.read for u in of(UsageReported, recorded)] == [10, 10]
+    assert of(UsageReported, recorded)[0].model == "scripted-1"
+
+
+def test_the_native_tool_loop_of_messages(ws, remote, scripted, capfd):
+    remote("anthropic")
+    scripted.says_messages(
+        *messages(
+            text_block("Let me look."), tool_block("t1", "file_read", '{"path": "nope"}'), stop="tool_use"
+        )
+    )
+    scripted.says_messages(*messages(text_block("It is not there.")))
+    assert run(["run", "-a", "remote", "Look."]) == 0
+    assert capfd.readouterr().out.replace("\n", " ").strip().endswith("It is not there.")
+    body = scripted.requests[1].json
+    assert [m["role"] for m in body["messages"]] == ["user", "assistant", "user"]
+    (result,) = body["messages"][2]["content"]
+    assert result["tool_use_id"] == "t1"
+    assert result["is_error"] is True
+    assert body["system"][0]["cache_control"]
+    assert of(UsageReported, events(ws))[0].model == "scripted-2"
+
+
+def test_skills_are_read_from_their_artifacts(ws, remote, scripted, capfd):
+    """activate_skill returns the compiled body; the turn pins the artifact that it came from."""
+    ws.write({".halo/skills/notes/SKILL.md": skill("At {{workspace_root}}.", name="notes", description="d")})
+    remote("openai", skills=["notes"], tools=[])
+    scripted.says_chat(
+        *chat(chat_call(0, "a", "activate_skill", '{"skill_id": "notes"}'), finish="tool_calls")
+    )
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "Go."]) == 0
+    result = scripted.requests[1].json["messages"][-1]
+    assert result["content"] == f"# Skill: notes\n\nAt {ws.root}.\n"
+    pinned = of(TurnStarted, events(ws))[0].skills["notes"]
+    assert (ws.halo / "artifacts" / pinned / "prompt.md").read_text().startswith("# Skill: notes")
+
+
+def test_a_turn_that_never_ends_is_ended(ws, remote, scripted, capfd, monkeypatch):
+    from halo.runner import turn
+
+    monkeypatch.setattr(turn, "MOST_STEPS", 3)
+    remote("openai")
+    for number in range(3):
+        scripted.says_chat(*chat(chat_call(0, f"c{number}", "grep", '{"pattern": "x"}'), finish="tool_calls"))
+    assert run(["run", "-a", "remote", "Go."]) == 1
+    assert "ended: steps" in capfd.readouterr().err
+    assert of(TurnEnded, events(ws))[0].reason == "steps"
+
+
+def test_secrets_reach_no_file_and_no_request(ws, remote, scripted, capfd, monkeypatch):
+    """A variable used through <<NAME>> is in nothing that Halo writes and in nothing that a model is sent."""
+    monkeypatch.setenv("MY_SECRET", SECRET)
+    remote("openai", skills=["s"], tools=[])
+    ws.write(
+        {
+            ".halo/settings.yaml": (
+                "openai: {secrets: {api_key: <<MY_SECRET>>}}\n"
+                "s: {params: {token: <<MY_SECRET>>, also: pre-<<MY_SECRET>>}, secrets: {hidden: <<MY_SECRET>>}}\n"
+            ),
+            ".halo/skills/s/SKILL.md": skill(
+                "{{params.token}} {{params.also}} {{s.secrets.hidden}}", name="s"
+            ),
+            ".halo/agents/remote/AGENT.md": "{{s.params.token}} {{openai.secrets.api_key}}\n",
+        }
+    )
+    scripted.says_chat(*chat(chat_call(0, "a", "activate_skill", '{"skill_id": "s"}'), finish="tool_calls"))
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["build"]) == 0
+    assert run(["run", "-a", "remote", "Go."]) == 0
+    output = "".join(capfd.readouterr())
+    assert SECRET not in output
+    for request in scripted.requests:
+        assert SECRET not in request.body.decode()
+        assert request.headers["authorization"] == f"Bearer {SECRET}"  # where it belongs
+    assert "{{s.params.token}}" in scripted.requests[0].body.decode()
+    for folder in (ws.root, ws.home):
+        for path, data in everything_below(folder).items():
+            assert SECRET.encode() not in data, path
+
+
+def test_an_environment_slot_needs_trust(ws, remote, scripted, capfd, monkeypatch):
+    """`secret: false` lets a variable into a prompt, but only of a workspace that the user trusts."""
+    monkeypatch.setenv("REGION", "northern-valley")
+    remote("openai", skills=["s"], tools=[])
+    ws.write(
+        {
+            ".halo/settings.yaml": "s: {params: {region: <<REGION>>}}\n",
+            ".halo/skills/s/SKILL.md": skill("b", name="s"),
+            ".halo/skills/s/config.yaml": "params: [{key: region, secret: false}]\n",
+            ".halo/agents/remote/AGENT.md": "Region {{s.params.region}}.\n",
+        }
+    )
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "Go."]) == 0
+    assert "halo trust" in capfd.readouterr().err
+    assert "Region {{s.params.region}}." in scripted.requests[0].body.decode()
+    assert run(["trust", "-y"]) == 0
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "Go."]) == 0
+    assert "Region northern-valley." in scripted.requests[1].body.decode()
+    for data in everything_below(ws.halo).values():
+        assert b"northern-valley" not in data
+
+
+def test_a_frozen_run_refuses_a_stale_artifact(ws, remote, scripted, capfd):
+    remote("openai")
+    assert run(["run", "-a", "remote", "--frozen", "Go."]) == 1
+    assert "was not built yet" in capfd.readouterr().err
+    assert run(["build"]) == 0
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "--frozen", "Go."]) == 0
+    ws.write({".halo/agents/remote/AGENT.md": "You are changed.\n"})
+    assert run(["run", "-a", "remote", "--frozen", "Go."]) == 1
+    assert len(scripted.requests) == 1
+
+
+# mistakes and faults
+
+
+def test_a_session_with_another_agent_is_not_taken_over(ws, remote, scripted, capfd):
+    remote("openai")
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "Go."]) == 0
+    assert run(["run", "-a", "default", "-s", sessions(ws)[0], "Go."]) == 2
+    assert "is with agent 'remote'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "-s", "20260101t000000-aaaaaa", "hi"], "unknown session"),
+        (["run", "-s", "nonsense", "hi"], "unknown session"),
+        (["run", "-a", "nobody", "hi"], "unknown agent 'nobody'"),
+        (["run", "   "], "the message is empty"),
+        (["run", "-n", "-s", "x", "hi"], "choose one"),
+    ],
+)
+def test_mistakes_are_answered_before_anything_is_made(ws, capfd, arguments, said):
+    assert run(arguments) == 2
+    out, err = capfd.readouterr()
+    assert said in err
+    assert out == ""
+    assert not (ws.halo / "sessions").exists()
+
+
+def test_a_model_file_that_is_cut_short_is_named(ws, capfd, shared_cache):
+    source = os.path.join(shared_cache, "models", f"{MODEL}.gguf")
+    with open(source, "rb") as file:
+        head = file.read(5_000_000)
+    (ws.root / "cut.gguf").write_bytes(head)
+    ws.write({".halo/agents/default/agent.yaml": agent(model={**LOCAL, "id": "cut.gguf"})})
+    assert run(["run", "hi"]) == 3
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "cut.gguf" in err
+    assert "Traceback" not in err
+    assert not (ws.halo / "sessions").exists()
+
+
+def test_any_gguf_file_works(ws, capfd, shared_cache):
+    os.symlink(os.path.join(shared_cache, "models", f"{MODEL}.gguf"), ws.root / "mine.gguf")
+    ws.write({".halo/agents/default/agent.yaml": agent(model={**LOCAL, "id": "mine.gguf"})})
+    assert run(["run", QUESTION]) == 0
+    assert capfd.readouterr().out == PARIS + "\n"
+
+
+def test_a_model_that_was_not_pulled_says_how(ws, capfd, monkeypatch, tmp_path):
+    monkeypatch.setenv("HALO_CACHE", str(tmp_path / "empty"))
+    assert run(["run", "hi"]) == 3
+    assert f"halo model pull {MODEL}" in capfd.readouterr().err
+    assert MODEL in KNOWN_MODELS
+    assert not (ws.halo / "sessions").exists()
+
+
+def test_a_missing_key_says_where_to_put_it(ws, capfd):
+    ws.write({".halo/agents/default/agent.yaml": agent(model={"provider": "anthropic", "id": "m"})})
+    assert run(["run", "hi"]) == 3
+    err = capfd.readouterr().err
+    assert "anthropic.secrets.api_key" in err
+    assert "ANTHROPIC_API_KEY" in err
+    assert not (ws.halo / "sessions").exists()
+
+
+def test_a_refused_connection_names_the_endpoint(ws, capfd):
+    model = {"provider": "openai", "id": "m", "endpoint": "http://127.0.0.1:9/v1"}
+    ws.write({".halo/agents/default/agent.yaml": agent(model=model)})
+    assert run(["run", "hi"]) == 1
+    err = capfd.readouterr().err
+    assert "http://127.0.0.1:9/v1" in err
+    assert "Traceback" not in err
+    ended = of(TurnEnded, events(ws))[0]
+    assert ended.reason == "error"
+    assert "127.0.0.1:9" in ended.error
+
+
+def test_a_failed_turn_does_not_spoil_the_next(ws, remote, scripted, capfd):
+    """The message of a failed turn stays in the history once; the next turn goes on from there."""
+    remote("openai")
+    scripted.fails(500, {"error": {"message": "boom"}})
+    assert run(["run", "-a", "remote", "First."]) == 1
+    assert "boom" in capfd.readouterr().err
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "Second."]) == 0
+    sent = json.dumps(scripted.requests[-1].json["messages"])
+    assert sent.count("First.") == 1
+    assert sent.count("Second.") == 1
+
+
+def test_a_stream_that_breaks_off_keeps_what_was_said(ws, remote, scripted, capfd):
+    remote("openai")
+    scripted.says_chat(*chat({"content": "Half an "})[:1], done=False, cut=True)
+    assert run(["run", "-a", "remote", "Go."]) == 1
+    assert "Half an" in capfd.readouterr().out
+    partial = [d for d in of(MessageAdded, events(ws)) if d.partial]
+    assert [d.message.text for d in partial] == ["Half an "]
+
+
+def test_ctrl_c_ends_the_turn_and_keeps_the_session(ws, remote, scripted):
+    """SIGINT in the middle of an answer: exit code 130, what was said is kept, and the session goes on."""
+    remote("openai")
+    chunk = b"data: " + json.dumps(chat({"content": "Slowly "})[0]).encode() + b"\n\n"
+    scripted.says(chunk, 5.0, chunk)
+    environ = ws.environ(OPENAI_API_KEY="sk-test-key", HALO_CACHE=os.environ["HALO_CACHE"])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "halo", "run", "-a", "remote", "Go."],
+        cwd=ws.root,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.read(7) == "Slowly "
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    recorded = events(ws)
+    assert of(TurnEnded, recorded)[0].reason == "interrupted"
+    assert [d.message.text for d in of(MessageAdded, recorded) if d.partial] == ["Slowly "]
+
+
+def test_two_runs_in_one_session_do_not_mix(ws, remote, scripted, capfd):
+    """The second process is told that the session is in use; nothing of it gets into the log."""
+    remote("openai")
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "First."]) == 0
+    folder = SessionFolder(str(ws.halo / "sessions"), sessions(ws)[0])
+    before = len(events(ws))
+    with folder.open(time.time_ns):
+        assert run(["run", "-a", "remote", "Second."]) == 1
+    assert "in use by process" in capfd.readouterr().err
+    assert len(events(ws)) == before

@@ -1,0 +1,127 @@
+"""What the tests of several rooms share: workspaces on disk, and the `halo` and `doit` commands as processes."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from halo.build.builder import Builder
+from halo.workspace.locate import templates_folder
+from halo.workspace.places import Places
+
+# The real model and servers, for every room.
+pytest_plugins = ["real_model"]
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# No deadlines, because a loaded machine is not a bug.
+settings.register_profile("halo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("halo")
+
+
+class DiskWorkspace:
+    """A workspace on disk with a home of its own. Keys are as in `making.tree`: no root is the workspace."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "ws"
+        self.home = folder / "home"
+        self.halo = self.root / ".halo"
+        self.halo.mkdir(parents=True)
+        self.templates = templates_folder()
+        self.ahead_ns = 10_000_000_000
+
+    def without_templates(self) -> "DiskWorkspace":
+        """Leave out what Halo brings along: fewer targets. Not for commands, which find their own."""
+        empty = self.root.with_name("templates")
+        empty.mkdir(exist_ok=True)
+        self.templates = str(empty)
+        return self
+
+    @property
+    def places(self) -> Places:
+        return Places(str(self.root), str(self.home), self.templates)
+
+    def now_ns(self) -> int:
+        """A clock that runs ahead, so that what has just been written has rested long enough to be trusted."""
+        return time.time_ns() + self.ahead_ns
+
+    @property
+    def builder(self) -> Builder:
+        return Builder(self.places, self.now_ns)
+
+    def path(self, key: str) -> Path:
+        root, colon, relative = key.partition(":")
+        if not colon:
+            return self.root / key
+        roots = {"workspace": self.root, "global": self.home / "global", "secrets": self.home / "secrets"}
+        return roots[root] / relative
+
+    def write(self, files: dict[str, str]) -> "DiskWorkspace":
+        for key, text in files.items():
+            path = self.path(key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+        return self
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """The environment of a process that finds this checkout, this home and nothing else."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home.parent),
+            "HALO_HOME": str(self.home),
+            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **more,
+        }
+
+    def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *command],
+            cwd=self.root,
+            env=self.environ(**more),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def cli(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run `halo`."""
+        return self.run("-m", "halo", *arguments, **more)
+
+    def doit(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run `doit` in the workspace."""
+        return self.run("-m", "doit", *arguments, **more)
+
+    def artifacts(self) -> dict[str, bytes]:
+        """Every file below `.halo/artifacts/`, by its path there."""
+        folder = self.halo / "artifacts"
+        return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+    def pointers(self) -> dict[str, bytes]:
+        """Every pointer below `.halo/build/`, by its target's name."""
+        folder = self.halo / "build"
+        return {
+            str(p.relative_to(folder)).removesuffix(".json"): p.read_bytes()
+            for p in sorted(folder.rglob("*.json"))
+            if p.parent != folder
+        }
+
+
+@pytest.fixture
+def make_workspace(tmp_path):
+    """Make workspaces with files: `make_workspace({".halo/USER.md": "..."})`."""
+    made = 0
+
+    def make(files: dict[str, str]) -> DiskWorkspace:
+        nonlocal made
+        made += 1
+        folder = tmp_path / str(made)
+        folder.mkdir()
+        return DiskWorkspace(folder).write(files)
+
+    return make
