@@ -54,7 +54,7 @@ print(json.dumps({"text": text, "restored": done.restored, "read": done.usage.re
 
 
 def begin_turn(cache, slot):
-    path = os.pathsep.join([REPOSITORY, os.path.dirname(os.path.abspath(__file__))])
+    path = os.pathsep.join([REPOSITORY, os.path.join(REPOSITORY, "tests")])
     return subprocess.Popen(
         [sys.executable, "-c", TURN, cache, slot],
         env={**os.environ, "PYTHONPATH": path},
