@@ -21,11 +21,11 @@ def encode_directory(directory: str) -> str:
     Long ones are cut and end in `~` and 16 hex digits of their SHA-256.
     """
     encoded = "".join(
-        c if c in _SAFE else "".join(f"%{b:02x}" for b in c.encode("utf-8", "surrogateescape"))
+        c if c in _SAFE else "".join(f"%{b:02x}" for b in c.encode("utf-8", "surrogatepass"))
         for c in directory
     )
     if len(encoded) > _LONGEST:
-        digest = hashlib.sha256(directory.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        digest = hashlib.sha256(directory.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return f"{encoded[:_LONGEST]}~{digest}"
     return encoded
 

@@ -54,7 +54,8 @@ print(json.dumps({"text": text, "restored": done.restored, "read": done.usage.re
 
 
 def begin_turn(cache, slot):
-    path = os.pathsep.join([REPOSITORY, os.path.join(REPOSITORY, "tests")])
+    tests = os.path.join(REPOSITORY, "tests")
+    path = os.pathsep.join([REPOSITORY, tests, os.path.join(tests, "models")])
     return subprocess.Popen(
         [sys.executable, "-c", TURN, cache, slot],
         env={**os.environ, "PYTHONPATH": path},

@@ -1,0 +1,238 @@
+"""Settings, what a workspace asks of this machine, and finding the workspace."""
+
+import os
+
+import pytest
+from making import agent, skill, tree
+
+from halo.errors import LayerError, NoWorkspaceError, UsageError
+from halo.workspace.agents import read_agent
+from halo.workspace.locate import find_workspace, halo_home
+from halo.workspace.places import find_places
+from halo.workspace.settings import (
+    GLOBAL_SETTINGS,
+    WORKSPACE_SETTINGS,
+    expand,
+    find_setting,
+    lookup,
+    read_settings,
+)
+from halo.workspace.skills import list_resources, read_params, read_skill
+from halo.workspace.trust import Grants, read_demands, read_grants, read_trust, render_trust, trust_file
+
+
+def settings(text, path=".halo/settings.yaml"):
+    return tree({path: text})
+
+
+class TestSettings:
+    def test_the_workspace_wins_value_by_value(self):
+        source = tree(
+            {
+                ".halo/settings.yaml": "a:\n  params:\n    k: ws\n    n: null\n",
+                "secrets:settings.yaml": "a: {params: {k: machine, l: machine, n: machine}}",
+            }
+        )
+        found = find_setting(source, "a.params.k")
+        assert (found.text, found.source, found.line) == ("ws", WORKSPACE_SETTINGS, 3)
+        assert find_setting(source, "a.params.l").source == GLOBAL_SETTINGS
+        assert find_setting(source, "a.params.n").text == "machine"
+        assert find_setting(source, "a.params.nowhere") is None
+
+    @pytest.mark.parametrize(
+        ("text", "line", "message"),
+        [
+            ("a: {params: {k: v}}\nb: words\n", 2, "b: a map was expected"),
+            ("a:\n  parms: {k: v}\n", 2, "a.parms: unknown"),
+            ("a:\n  secrets: [k]\n", 2, "a.secrets: a map was expected"),
+            ("- a\n", 1, "settings are a map of ids"),
+        ],
+    )
+    def test_a_wrong_shape_is_an_error_at_its_line(self, text, line, message):
+        with pytest.raises(LayerError) as caught:
+            read_settings(settings(text), WORKSPACE_SETTINGS)
+        assert (caught.value.file, caught.value.line, caught.value.message) == (
+            WORKSPACE_SETTINGS,
+            line,
+            message,
+        )
+
+    @pytest.mark.parametrize(
+        "text", ["", "# nothing\n", "a:\n", "a: {params: , secrets: }\n", "general: {x: {y: [1]}}\n"]
+    )
+    def test_empty_parts_are_fine(self, text):
+        assert lookup(read_settings(settings(text), WORKSPACE_SETTINGS), "a.params.k") is None
+
+    def test_only_capital_names_are_variables(self):
+        found = find_setting(settings("a: {params: {k: '<<A_1>> <<b>> <<1A>> <<_X>><<Ä>>'}}"), "a.params.k")
+        assert found.names == ("A_1", "_X")
+
+    def test_expansion_leaves_what_is_unset(self):
+        assert expand("<<A>>-<<B>>", {"A": "<<B>>"}) == ("<<B>>-<<B>>", ("B",))
+
+
+ENDPOINT = {"provider": "openai", "id": "m", "endpoint": "http://elsewhere/v1"}
+FILES = {
+    ".halo/agents/a/agent.yaml": agent(model=ENDPOINT),
+    ".halo/agents/b/agent.yaml": agent(),
+    ".halo/agents/broken/agent.yaml": "x: [",
+    "global:agents/g/agent.yaml": agent(model=ENDPOINT),
+    ".halo/settings.yaml": "a: {params: {k: '<<B>> <<A>>', l: [{m: <<C>>}]}}",
+    "secrets:settings.yaml": "a: {params: {k: <<MACHINE>>}}",
+}
+
+
+class TestTrust:
+    def test_demands_are_endpoints_and_variables_of_the_workspace_alone(self):
+        """What the user put on the machine asks nothing of the user."""
+        found = read_demands(tree(FILES))
+        assert found.endpoints == (("a", "openai", "http://elsewhere/v1"),)
+        assert found.environment == ("A", "B", "C")
+
+    @pytest.mark.parametrize(
+        ("path", "text"),
+        [
+            (".halo/settings.yaml", "a: {params: {k: '<<B>> <<A>>', l: [<<D>>]}}"),
+            (".halo/agents/a/agent.yaml", agent(model=ENDPOINT | {"endpoint": "http://other/v1"})),
+            (".halo/agents/a/agent.yaml", agent(model=ENDPOINT | {"provider": "anthropic"})),
+            (".halo/agents/c/agent.yaml", agent(model=ENDPOINT)),
+        ],
+    )
+    def test_any_new_demand_asks_again(self, path, text):
+        assert read_demands(tree({**FILES, path: text})).digest != read_demands(tree(FILES)).digest
+
+    def test_nothing_else_does(self):
+        files = {**FILES, ".halo/agents/b/agent.yaml": agent(name="x"), ".halo/USER.md": "x"}
+        assert read_demands(tree(files)).digest == read_demands(tree(FILES)).digest
+
+    def test_grants_are_for_a_place_and_for_exactly_what_was_seen(self, make_workspace):
+        files = {
+            ".halo/agents/a/agent.yaml": agent(model=ENDPOINT),
+            ".halo/settings.yaml": "a: {params: {k: <<A>>}}",
+        }
+        ws = make_workspace(files)
+        places = ws.places
+        assert read_grants(places.tree(), places.workspace, places.home) == Grants()
+        ws.home.mkdir(parents=True)
+        granted = {os.path.realpath(places.workspace): read_demands(places.tree()).digest}
+        with open(trust_file(places.home), "wb") as file:
+            file.write(render_trust(granted))
+        assert read_trust(places.home) == granted
+        grants = read_grants(places.tree(), places.workspace, places.home)
+        assert grants.demands == read_demands(places.tree())
+        assert read_grants(places.tree(), places.home, places.home) == Grants()
+        ws.write({".halo/agents/b/agent.yaml": agent(model=ENDPOINT)})
+        assert read_grants(places.tree(), places.workspace, places.home) == Grants()
+
+    @pytest.mark.parametrize("names", [("A",), ("C", "A"), ()])
+    def test_granted_variables_may_be_read(self, names):
+        assert Grants(read_demands(tree(FILES))).environment(names)
+
+    @pytest.mark.parametrize("names", [("D",), ("A", "D"), ("MACHINE",)])
+    def test_others_may_not(self, names):
+        """Not even together with one that may: a build folder may come from a stranger too."""
+        assert not Grants(read_demands(tree(FILES))).environment(names)
+        assert not Grants().environment(names)
+
+    def test_an_endpoint_is_granted_to_an_agent_as_a_provider(self):
+        source, there = tree(FILES), ENDPOINT["endpoint"]
+        grants = Grants(read_demands(source))
+        assert grants.endpoint(source, "a", "openai", there)
+        assert not grants.endpoint(source, "a", "openai", "http://other/v1")
+        assert not grants.endpoint(source, "a", "anthropic", there)
+        assert not grants.endpoint(source, "b", "openai", there)
+        assert not Grants().endpoint(source, "a", "openai", there)
+
+    def test_agents_of_the_user_may_talk_where_they_say_and_nowhere_else(self):
+        source, there = tree(FILES), ENDPOINT["endpoint"]
+        assert Grants().endpoint(source, "g", "openai", there)
+        assert not Grants().endpoint(source, "g", "openai", "http://other/v1")
+        assert not Grants().endpoint(source, "g", "anthropic", there)
+
+    @pytest.mark.parametrize(
+        "text", ["x: [", "format: 2\nworkspaces: {}\n", "- x", "format: 1\nworkspaces: [x]\n"]
+    )
+    def test_a_damaged_trust_file_is_an_error(self, tmp_path, text):
+        """Trust is never guessed."""
+        (tmp_path / "trust.yaml").write_text(text)
+        with pytest.raises(LayerError):
+            read_trust(str(tmp_path))
+
+
+class TestPlaces:
+    def test_the_nearest_workspace_from_here_up(self, make_workspace):
+        ws = make_workspace({"sub/.halo/settings.yaml": "", "sub/deep/f": "", "other/f": ""})
+        home = str(ws.home)
+        assert find_workspace(str(ws.path("sub/deep")), home) == str(ws.path("sub"))
+        assert find_workspace(str(ws.path("other")), home) == str(ws.root)
+
+    def test_halos_own_home_is_not_a_workspace(self, tmp_path):
+        """`~/.halo` would make every folder of the user part of one."""
+        (tmp_path / ".halo").mkdir()
+        (tmp_path / "project").mkdir()
+        with pytest.raises(NoWorkspaceError, match=r"no \.halo/ folder"):
+            find_workspace(str(tmp_path / "project"), str(tmp_path / ".halo"))
+
+    def test_a_folder_that_does_not_exist(self, tmp_path):
+        with pytest.raises(NoWorkspaceError, match="no such folder"):
+            find_workspace(str(tmp_path / "nowhere"), str(tmp_path))
+
+    def test_halo_home_overrides(self):
+        assert halo_home({"HALO_HOME": "/x", "HOME": "/h"}) == "/x"
+        assert halo_home({"HOME": "/h"}) == "/h/.halo"
+
+    def test_secrets_are_a_root_of_their_own(self, make_workspace):
+        """What shows the global folder does not show the global settings."""
+        ws = make_workspace({"secrets:settings.yaml": "a: {}", "global:USER.md": "x"})
+        places = find_places(str(ws.root), ws.environ())
+        assert [entry.name for entry in places.tree().list("global:")] == ["USER.md"]
+        assert places.tree().read("secrets:settings.yaml") == b"a: {}"
+
+
+class TestSkills:
+    def test_quoted_and_folded_front_matter_is_yaml(self):
+        """The reference kept the quotes and the `>`."""
+        text = '---\nname: "S one"\ndescription: >\n  folded\n  text\nallowed-tools: [x]\n---\nBODY'
+        found = read_skill(tree({".halo/skills/s/SKILL.md": text}), "s")
+        assert (found.name, found.description, found.layer.body) == ("S one", "folded text", "BODY")
+
+    @pytest.mark.parametrize("text", ["BODY", "---\nname:\n---\nBODY", "---\ndescription:\n---\nBODY"])
+    def test_the_id_stands_in_for_a_name(self, text):
+        found = read_skill(tree({".halo/skills/s/SKILL.md": text}), "s")
+        assert (found.name, found.description) == ("s", "")
+
+    def test_declarations_know_their_key(self):
+        source = tree(
+            {
+                ".halo/skills/s/config.yaml": "params: [{key: a.b, secret: true}, {key: c}]",
+                ".halo/skills/s/SKILL.md": skill("x"),
+            }
+        )
+        params = read_params(source, "workspace:.halo/skills/s")
+        assert set(params.declared) == {"a.b", "c"}
+        assert [params.is_secret(k) for k in ("a.b", "a.b.c", "a", "a.bc", "c", "d")] == [
+            True,
+            True,
+            False,
+            False,
+            False,
+            False,
+        ]
+
+    def test_a_runaway_folder_is_cut_and_said_so(self):
+        files = {f".halo/skills/s/f{i:04}": "" for i in range(300)} | {".halo/skills/s/SKILL.md": skill("x")}
+        names, more = list_resources(tree(files), "workspace:.halo/skills/s")
+        assert (len(names), more, list(names)) == (200, True, sorted(names))
+
+
+class TestAgents:
+    def test_an_unknown_provider_is_an_error_at_its_line(self):
+        text = "name: x\nmodel:\n  id: m\n  provider: opnai\n"
+        with pytest.raises(LayerError, match="unknown provider 'opnai'") as caught:
+            read_agent(tree({".halo/agents/a/agent.yaml": text}), "a")
+        assert (caught.value.line, caught.value.hint) == (4, "did you mean 'openai'?")
+
+    @pytest.mark.parametrize("name", ["skills", "scopes"])
+    def test_two_names_are_taken_by_the_build_folder(self, name):
+        with pytest.raises(UsageError):
+            read_agent(tree({f".halo/agents/{name}/agent.yaml": agent()}), name)

@@ -1,0 +1,201 @@
+"""YAML errors name file and line; what would surprise an author does not happen."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from halo.errors import LayerError
+from halo.workspace.agents import AgentConfig
+from halo.workspace.skills import SkillConfig
+from halo.workspace.yamldoc import convert, load_yaml
+
+
+def read(text, kind, first_line):
+    document = load_yaml(text, "x.yaml", first_line)
+    return document if kind is None else convert(document, kind)
+
+
+def fails(text, kind=None, first_line=1):
+    with pytest.raises(LayerError) as caught:
+        read(text, kind, first_line)
+    assert caught.value.file == "x.yaml"
+    return caught.value.line, caught.value.message, caught.value.hint
+
+
+class TestSyntax:
+    @pytest.mark.parametrize(
+        ("text", "line"),
+        [
+            ("a: 1\nb: [1\nc: 2\n", 3),
+            ("a: 1\n b: 2\n", 2),
+            ("a: 1\nb: 'x\n", 2),  # it ends too early: the last line
+            ("a: b: c\n", 1),
+            ("a: 1\nb: *nowhere\n", 2),
+            ("a: 1\n\tb: 2\n", 2),
+            ("a: 1\n--- \nb: 2\n", 2),
+            ("a: 1\nb: !thing x\n", 2),
+            ("a: 1\nb: !!python/object/apply:os.getcwd []\n", 2),
+            ("é: ü\nb: \x01\n", 2),
+            ("a: 1\nb: \x80\n", 2),
+            ("a: 1\n[x]: 2\n", 2),
+        ],
+    )
+    def test_the_line_of_what_is_broken(self, text, line):
+        found, message, _ = fails(text)
+        assert (found, message[:15]) == (line, "not valid YAML:")
+        assert "\n" not in message
+
+    def test_lines_count_from_where_the_document_starts(self):
+        assert fails("a: 1\na: 2\n", first_line=10)[0] == 11
+        assert fails("a: [\n", first_line=10)[0] == 10
+
+    @pytest.mark.parametrize(
+        "text", ["a: !!bool maybe", "a: !!int ''", "a: !!int x", "a: !!float ''", "a: !!binary x"]
+    )
+    def test_a_tag_that_does_not_fit_is_an_error_not_a_crash(self, text):
+        assert fails(text)[0] == 1
+
+    @given(st.text(alphabet=st.sampled_from("ab:[]{}&*!#|>-?'\"\n %@`,<1."), max_size=40))
+    def test_any_text_is_a_document_or_a_layer_error(self, text):
+        error = None
+        try:
+            load_yaml(text, "x.yaml")
+        except LayerError as caught:
+            error = caught
+        assert error is None or (error.file == "x.yaml" and 1 <= error.line <= text.count("\n") + 1)
+
+
+class TestDuplicates:
+    def test_a_key_that_stands_twice(self):
+        """PyYAML would silently take the last."""
+        assert fails("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n")[:2] == (5, "the key 'c' stands twice")
+
+    def test_the_same_key_in_two_maps_is_fine(self):
+        assert load_yaml("a: {k: 1}\nb: {k: 2}\n", "x").value == {"a": {"k": 1}, "b": {"k": 2}}
+
+    def test_merge_keys_work(self):
+        document = load_yaml("a: &a {k: 1}\nb:\n  <<: *a\n  l: 2\n", "x")
+        assert document.value["b"] == {"k": 1, "l": 2}
+
+
+class TestBombs:
+    LAUGHS = "".join(
+        f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)
+    )
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a: &a [x, x, x, x, x, x, x, x, x]\n" + LAUGHS,
+            "a: &a {k: 1}\n" + LAUGHS.replace("[", "{<<: [").replace("]", "]}"),
+            "a: &a [*a]\n",
+            "a: &a {k: *a}\n",
+            "[" * 62 + "]" * 62,
+            "[" * 5_000 + "]" * 5_000,
+            "[" * 200_000,
+            "{a: " * 200_000,
+            "- " * 200_000,
+            "[" + "x, " * 60_000 + "]",
+        ],
+        ids=[
+            "aliases",
+            "merges",
+            "self",
+            "self-map",
+            "62-deep",
+            "5000-deep",
+            "unclosed",
+            "maps",
+            "dashes",
+            "wide",
+        ],
+    )
+    def test_they_are_refused(self, text):
+        fails(text)
+
+    def test_what_people_write_is_not(self):
+        load_yaml("[" * 60 + "]" * 60, "x")
+        load_yaml("[" + "x, " * 40_000 + "]", "x")
+        load_yaml("a: &a [1, 2]\n" + "".join(f"k{i}: *a\n" for i in range(100)), "x")
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        "text", ["2024-01-01", "2024-01-01T10:00:00Z", "2024-13-45", "!!timestamp 2024-01-01"]
+    )
+    def test_dates_stay_text(self, text):
+        assert load_yaml(f"when: {text}\n", "x").value == {"when": text.removeprefix("!!timestamp ")}
+
+    def test_an_empty_document_is_none(self):
+        for text in ("", "\n", "# remark\n", "---\n"):
+            assert load_yaml(text, "x").value is None
+
+
+class TestConversion:
+    MODEL = "model: {provider: p, id: m}\n"
+
+    def test_an_unknown_key_is_answered_with_near_misses(self):
+        text = "name: x\nmodel:\n  provider: p\n  id: m\n  temprature: 0\n"
+        assert fails(text, AgentConfig) == (5, "unknown key 'temprature'", "did you mean 'temperature'?")
+        assert fails(self.MODEL + "desciption: x\n", AgentConfig) == (
+            2,
+            "unknown key 'desciption'",
+            "did you mean 'description'?",
+        )
+
+    def test_also_inside_lists(self):
+        text = "description: x\nparams:\n  - key: a\n  - key: b\n    typ: string\n"
+        assert fails(text, SkillConfig) == (5, "unknown key 'typ'", "did you mean 'type'?")
+
+    def test_a_key_like_nothing_is_answered_with_what_there_is(self):
+        hint = fails("zzz: 1\n", SkillConfig)[2]
+        assert hint == "known: description, params, secrets"
+
+    @pytest.mark.parametrize(
+        ("text", "kind", "line", "message"),
+        [
+            (
+                "model: {provider: p, id: m}\ntools: grep\n",
+                AgentConfig,
+                2,
+                "tools: expected `array`, got `str`",
+            ),
+            (
+                "model: {provider: p, id: m}\ntools:\n- grep\n- 7\n",
+                AgentConfig,
+                4,
+                "tools.1: expected `str`, got `int`",
+            ),
+            (
+                "model:\n  provider: p\n  id: m\n  seed: x\n",
+                AgentConfig,
+                4,
+                "model.seed: expected `int | null`, got `str`",
+            ),
+            ("model:\n  provider: p\n", AgentConfig, 1, "model: object missing required field `id`"),
+            ("name: x\n", AgentConfig, 1, "the document: object missing required field `model`"),
+            ("- x\n", AgentConfig, 1, "the document: expected `object`, got `array`"),
+            ("", AgentConfig, 1, "the document: expected `object`, got `null`"),
+            (
+                "params:\n- key: k\n  type: strin\n",
+                SkillConfig,
+                3,
+                "params.0.type: invalid enum value 'strin'",
+            ),
+        ],
+    )
+    def test_a_wrong_type_is_named_at_its_line(self, text, kind, line, message):
+        assert fails(text, kind)[:2] == (line, message)
+
+    def test_an_empty_file_may_stand_for_a_default(self):
+        empty = SkillConfig()
+        assert convert(load_yaml("# nothing\n", "x"), SkillConfig, empty=empty) is empty
+
+
+def test_every_key_and_item_has_its_line():
+    document = load_yaml("a: 1\nb:\n  - x\n  - k: v\n    l:\n      m\n", "x", first_line=5)
+    assert document.line("a") == 5
+    assert document.line("b", 0) == 7
+    assert document.line("b", 1, "l") == 9
+    assert document.line("b", 1, "nowhere") == 8
+    assert document.line("nowhere") == 5
