@@ -1,11 +1,19 @@
-"""Tasks of Halo's own repository: `doit list` shows them. (A workspace's dodo.py is one import instead.)"""
+"""Tasks of Halo's own repository: `doit list` shows them.
+
+A workspace's dodo.py is one import instead: `from halo.dodo import *`.
+"""
 
 import os
 import shutil
 import subprocess
 import sys
 
-DOIT_CONFIG = {"default_tasks": ["lint", "test"], "verbosity": 2, "backend": "json", "dep_file": ".doit.db.json"}
+DOIT_CONFIG = {
+    "default_tasks": ["lint", "test"],
+    "verbosity": 2,
+    "backend": "json",
+    "dep_file": ".doit.db.json",
+}
 
 PYTHON = sys.executable
 EXAMPLE = "workspace_example"

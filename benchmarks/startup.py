@@ -1,7 +1,7 @@
 """What a short command costs in CPU, against a bare interpreter (floor) and doit (peer).
 
-Prints a table. Aims: `halo --version` at most 5 times the bare interpreter, `halo prompt` of a fresh artifact at most
-7 times. A missed aim is marked (a loaded machine is noisy); a heavy import makes it exit with 1.
+Prints a table. Aims: `halo --version` at most 5 times the bare interpreter, `halo prompt` of a fresh artifact
+at most 7 times. A missed aim is marked (a loaded machine is noisy); a heavy import makes it exit with 1.
 """
 
 import os

@@ -138,8 +138,11 @@ class TestTraceable:
                 own = data[segment.start : segment.end]
                 assert segment.digest == sha256(own)
                 assert segment.prefix_digest == sha256(data[: segment.end])
-                text = own.decode().removesuffix("\n")
-                text = text if segment.start == 0 else re.sub(r"\A\n\n(---\n\n)?", "", text, count=1)
+                start = segment.start
+                if start:  # the divider is a span of its own
+                    start = segment.spans[0].end
+                    assert data[segment.start : start] in (b"\n\n", b"\n\n---\n\n")
+                text = data[start : segment.end].decode().removesuffix("\n")
                 assert "\n".join(lines[segment.first_line - 1 : segment.last_line]) == text
             assert result.manifest.fingerprint == fingerprint(
                 result.prompt, result.manifest.tools, result.manifest.few_shots
