@@ -1,12 +1,13 @@
 """Hands stale targets to doit: in parallel if asked, and on to the next when one fails."""
 
+import os
 from typing import TYPE_CHECKING
 
 from doit.cmd_base import TaskLoader2
 from doit.doit_cmd import DoitMain
 from doit.task import Task
 
-from halo.dodo import StderrReporter, compile_action, database
+from halo.dodo import StderrReporter, compile_action
 
 if TYPE_CHECKING:
     from halo.build.builder import Builder
@@ -20,11 +21,18 @@ class _StaleTargets(TaskLoader2):  # type: ignore[misc]  # doit is untyped
         super().__init__()
         self._builder = builder
         self._targets = targets
+        # Its own file: what is stale has been decided, and two builds must not read each other's.
+        self._database = os.path.join(builder.pointers.folder, f".doit.{os.getpid()}.json")
+
+    def forget(self) -> None:
+        """Remove doit's record of this run."""
+        if os.path.exists(self._database):
+            os.unlink(self._database)
 
     def load_doit_config(self) -> dict[str, object]:
         return {
             "backend": "json",
-            "dep_file": database(self._builder.places.halo),
+            "dep_file": self._database,
             "reporter": StderrReporter,
             "verbosity": 2,
             "continue": True,
@@ -45,5 +53,10 @@ class _StaleTargets(TaskLoader2):  # type: ignore[misc]  # doit is untyped
 def build_stale(builder: "Builder", targets: "list[Target]", jobs: int) -> int:
     """Compile `targets` as doit tasks; return how many failed (each has said why on stderr)."""
     arguments = ["run", *(["-n", str(jobs)] if jobs > 1 else [])]
-    DoitMain(_StaleTargets(builder, targets), config_filenames=()).run(arguments)
+    loader = _StaleTargets(builder, targets)
+    os.makedirs(builder.pointers.folder, exist_ok=True)
+    try:
+        DoitMain(loader, config_filenames=()).run(arguments)
+    finally:
+        loader.forget()
     return sum(builder.status(target).artifact is None for target in targets)

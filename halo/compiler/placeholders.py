@@ -62,7 +62,7 @@ class Placeholders:
         """Yield the body of `layer` in pieces: verbatim runs, values, slots."""
         position, line = 0, layer.line
         for match in _PLACEHOLDER.finditer(layer.body):
-            if (piece := self._resolve(match[1], match[0], layer.source, self._line(layer, match))) is None:
+            if (piece := self._piece(match, layer.source, self._line(layer, match))) is None:
                 continue
             if match.start() > position:
                 yield Piece(layer.body[position : match.start()], layer.source, line, verbatim=True)
@@ -75,10 +75,19 @@ class Placeholders:
     def _line(layer: Layer, match: re.Match[str]) -> int:
         return layer.line + layer.body.count("\n", 0, match.start())
 
+    def _piece(self, match: re.Match[str], source: str, line: int) -> Piece | None:
+        """Resolve one placeholder; None leaves it as it is written.
+
+        A short form that stays is spelt out: the tool that substitutes it does not know whose it was.
+        """
+        name = match[1]
+        short = bool(self._own) and name.startswith("params.")
+        full = f"{self._own}.{name}" if short else name
+        piece = self._resolve(full, match[0], source, line)
+        return Piece(f"{{{{{full}}}}}", source, line) if piece is None and short else piece
+
     def _resolve(self, name: str, text: str, source: str, line: int) -> Piece | None:
         """Resolve one placeholder; None leaves it literal, and says why where the author should know."""
-        if self._own and name.startswith("params."):
-            name = f"{self._own}.{name}"
         if name in self._known:
             return self._known[name]
         if name in _BUILTIN_SLOTS:

@@ -83,13 +83,16 @@ class SkillParams(msgspec.Struct, frozen=True):
     """The declared parameters by key, with the document that knows their lines."""
 
     declared: dict[str, ParamDeclaration]
+    secret: frozenset[str] = frozenset()
     document: YamlDocument | None = None
 
     def is_secret(self, key: str) -> bool:
-        """Tell whether the dotted `key`, or a map that holds it, is declared `secret: true`."""
+        """Tell whether the dotted `key`, or a map that holds it, is declared a secret.
+
+        That is `secret: true` among the params, or any entry of `secrets:`, wherever its value stands.
+        """
         parts = key.split(".")
-        holders = (self.declared.get(".".join(parts[: i + 1])) for i in range(len(parts)))
-        return any(holder.secret is True for holder in holders if holder is not None)
+        return any(".".join(parts[: i + 1]) in self.secret for i in range(len(parts)))
 
 
 def read_params(tree: Tree, folder: str) -> SkillParams:
@@ -101,7 +104,8 @@ def read_params(tree: Tree, folder: str) -> SkillParams:
         return SkillParams({})
     document = load_yaml(text, source)
     config = convert(document, SkillConfig, empty=_NO_CONFIG)
-    return SkillParams({p.key: p for p in config.params}, document)
+    secret = {p.key for p in config.params if p.secret} | {p.key for p in config.secrets}
+    return SkillParams({p.key: p for p in config.params}, frozenset(secret), document)
 
 
 # A skill folder is read to its end, but a runaway one must not be.

@@ -19,14 +19,35 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """The safe loader, but a date stays the text that the user wrote, tagged or not."""
+    """The safe loader with the plain scalars of YAML 1.2 (core schema).
+
+    `no`, `on`, dates, `12:30` and `1_000` stay the text that the user wrote; `010` is ten.
+    """
 
 
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _Base.yaml_implicit_resolvers.items()
-}
+def _int(loader: Any, node: Any) -> int:
+    text = loader.construct_scalar(node)
+    return int(text, 0 if text[:2] in ("0x", "0o") else 10)
+
+
+# tag, what it looks like, what it may begin with
+_PLAIN = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    ("null", r"~|null|Null|NULL|", ("~", "n", "N", "")),
+    ("merge", r"<<", "<"),
+)
+_TAG = "tag:yaml.org,2002:"
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in _PLAIN:
+    _Loader.add_implicit_resolver(_TAG + _tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
+_Loader.add_constructor(_TAG + "int", _int)
+_Loader.add_constructor(_TAG + "timestamp", lambda loader, node: loader.construct_scalar(node))
 
 
 class YamlDocument(msgspec.Struct, frozen=True):

@@ -58,6 +58,10 @@ def test_version_and_prompt_import_nothing_heavy(ws):
     assert imported(ws, "prompt", "--layers") == []
 
 
+def test_a_real_build_imports_doit_and_nothing_else_heavy(ws):
+    assert imported(ws, "build") == ["doit"]
+
+
 def test_only_the_command_that_needs_it_imports_click(ws):
     done = ws.run("-X", "importtime", "-m", "halo", "--version")
     assert done.stdout.startswith("halo 0.")

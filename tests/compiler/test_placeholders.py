@@ -228,14 +228,17 @@ class TestBoundary:
     @pytest.mark.parametrize("where", [SETTINGS, GLOBAL])
     @pytest.mark.parametrize("value", ["LEAK", '"<<NAME>>"', '"x <<NAME>>"'])
     def test_a_parameter_declared_secret_keeps_its_placeholder(self, where, value):
-        """A tool substitutes it when it runs; no slot, and no remark either, for that is how it is meant."""
+        """A tool substitutes it when it runs; no slot, and no remark either, for that is how it is meant.
+
+        The short form is spelt out, so that the tool knows whose parameter it is.
+        """
         files = {
             ".halo/skills/s/config.yaml": "params: [{key: k, secret: true, default: LEAK}]",
             where: f"s: {{params: {{k: {value}}}}}",
         }
         for result, text in (
             (compiled_agent("{{s.params.k}}", **files), "{{s.params.k}}"),
-            (compiled_skill("{{params.k}}", **files), "{{params.k}}"),
+            (compiled_skill("{{params.k}}", **files), "{{s.params.k}}"),
         ):
             assert text in result.prompt
             assert slots(result) == []
@@ -311,3 +314,13 @@ def test_a_literal_placeholder_is_told_with_file_and_line():
     places = [d for d in result.manifest.diagnostics if d.code == "placeholder-literal"]
     assert [(d.source, d.line) for d in places] == [("workspace:.halo/agents/a/AGENT.md", 3)]
     assert found.severity == "warning"
+
+
+def test_an_entry_of_secrets_is_secret_wherever_its_value_stands():
+    """Somebody who put a declared secret below `params` by mistake does not see it in a prompt."""
+    files = {
+        ".halo/skills/s/config.yaml": "secrets: [{key: token}]",
+        SETTINGS: "s: {params: {token: LEAK, token2: fine}}",
+    }
+    text = compiled_skill("{{params.token}} {{params.token2}}", **files).prompt
+    assert "{{s.params.token}} fine" in text

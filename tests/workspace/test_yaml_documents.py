@@ -199,3 +199,31 @@ def test_every_key_and_item_has_its_line():
     assert document.line("b", 1, "l") == 9
     assert document.line("b", 1, "nowhere") == 8
     assert document.line("nowhere") == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12:30", "12:30"),
+        ("no", "no"),
+        ("on", "on"),
+        ("1_000", "1_000"),
+        ("2026-11-30", "2026-11-30"),
+        ("010", 10),
+        ("0o17", 15),
+        ("0x1f", 31),
+        ("-3", -3),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("1.", 1.0),
+        ("True", True),
+        ("~", None),
+        ("", None),
+        ("'12'", "12"),
+    ],
+)
+def test_plain_scalars_mean_what_yaml_1_2_says(text, value):
+    """No `no` that is false, no `12:30` that is 750, no `010` that is 8."""
+    found = load_yaml(f"k: {text}\n", "f").value["k"]
+    assert found == value
+    assert type(found) is type(value)
