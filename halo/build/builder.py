@@ -44,7 +44,7 @@ class Builder:
         if pointer.compiler != COMPILER:
             return Status(None, f"it was built by {pointer.compiler}, this is {COMPILER}", pointer)
         checked_ns = self.now_ns()
-        verdict = check_inputs(pointer, self.places.roots)
+        verdict = check_inputs(pointer, self.places.roots, checked_ns)
         if verdict.reason:
             return Status(None, verdict.reason, pointer)
         try:
@@ -97,7 +97,7 @@ class Builder:
             compiled = compile_target(tree, target)
         except HaloError as error:
             if old is not None:
-                self.pointers.write(msgspec.structs.replace(old, stale=str(error)))
+                self._renew(msgspec.structs.replace(old, stale=str(error)))
             raise
         artifact = self.store.add(compiled.prompt, compiled.manifest)
         self.pointers.write(
@@ -120,7 +120,10 @@ class Builder:
         """
         removed = []
         for path in self.pointers.orphans({t.name for t in targets}):
-            os.unlink(path)
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                continue  # another build was faster
             name, extension = os.path.splitext(os.path.relpath(path, self.pointers.folder))
             if extension == ".json":
                 removed.append(name.replace(os.sep, "/"))
@@ -132,10 +135,10 @@ class Builder:
         An artifact with diagnostics stays closed: they are to be seen each time.
         """
         from halo.build import gate
-        from halo.build.gatekeeper import Gatekeeper
+        from halo.build.gatekeeper import Gatekeeper, gate_roots
 
         path = gate.target_gate(self.places.workspace, pointer.target.name)
-        if artifact.manifest.diagnostics or gate.ask(path, self.places.home, self.places.templates, COMPILER):
+        if artifact.manifest.diagnostics or gate.ask(path, gate_roots(self.places), COMPILER):
             return
         keeper = Gatekeeper(self.places, self.now_ns())
         keeper.files(self.pointers.path(pointer.target), *self.store.files(artifact.id))

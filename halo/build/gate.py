@@ -5,8 +5,9 @@ workspace (`build/gate.txt`, its answer is the number of targets) and one beside
 for (`build/<target>.gate`, its answer is the artifact's id). This module imports `os` alone, because gates
 are asked before click, msgspec and doit are imported.
 
-The file: a header line `halo-gate 1 <compiler> <recorded_ns> <answer>`, a line each for Halo's home and the
-templates, then a line a path: `mtime_ns ctime_ns size inode path`, or `- path` for what must be absent.
+The file: a header line `halo-gate 1 <compiler> <recorded_ns> <lines> <answer>`, a line each for the workspace
+(a gate that was copied along with its folder speaks for the original), Halo's home and the templates, then a
+line a path: `mtime_ns ctime_ns size inode path`, or `- path` for what must be absent.
 """
 
 import os
@@ -27,18 +28,22 @@ def target_gate(workspace: str, name: str) -> str:
     return os.path.join(workspace, ".halo", "build", *name.split("/")) + ".gate"
 
 
-def ask(path: str, home: str, templates: str, compiler: str) -> str | None:
+# What a gate speaks for, as absolute paths: the workspace, Halo's home, the templates.
+Roots = tuple[str, str, str]
+
+
+def ask(path: str, roots: Roots, compiler: str) -> str | None:
     """Return the gate's answer when nothing changed since it was written, else None."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            header, gate_home, gate_templates, *lines = file.read().split("\n")
-        magic, number, gate_compiler, recorded, answer = header.split(" ")
+            header, *lines = file.read().split("\n")
+        magic, number, gate_compiler, recorded, count, answer = header.split(" ")
         if f"{magic} {number}" != _MAGIC or gate_compiler != compiler:
             return None
-        if (gate_home, gate_templates) != (home, templates) or lines.pop():
+        if lines.pop() or len(lines) != int(count) or tuple(lines[:3]) != roots:
             return None
         trusted_before = int(recorded) - _RACY_NS
-        if all(_unchanged(line, trusted_before) for line in lines):
+        if all(_unchanged(line, trusted_before) for line in lines[3:]):
             return answer
     except (OSError, ValueError):
         return None
@@ -66,8 +71,7 @@ def _unchanged(line: str, trusted_before: int) -> bool:
 def render(
     stamps: dict[str, PlainStamp | None],
     *,
-    home: str,
-    templates: str,
+    roots: Roots,
     compiler: str,
     recorded_ns: int,
     answer: str,
@@ -80,9 +84,10 @@ def render(
     newest = max((max(s[0], s[1]) for s in stamps.values() if s is not None), default=0)
     if newest > recorded_ns - _RACY_NS:
         return None
-    lines = [f"{_MAGIC} {compiler} {recorded_ns} {answer}", home, templates]
+    lines = list(roots)
     for path, stamp in sorted(stamps.items()):
         lines.append(f"- {path}" if stamp is None else " ".join(map(str, (*stamp, path))))
     if any("\n" in line for line in lines):
         return None
-    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+    header = f"{_MAGIC} {compiler} {recorded_ns} {len(lines)} {answer}"
+    return ("\n".join([header, *lines]) + "\n").encode("utf-8", "surrogateescape")

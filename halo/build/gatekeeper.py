@@ -10,6 +10,11 @@ from halo.files.tree_recording import Input
 from halo.workspace.places import Places
 
 
+def gate_roots(places: Places) -> gate.Roots:
+    """Name what a gate of these places speaks for."""
+    return (places.workspace, places.home, places.templates)
+
+
 class Gatekeeper:
     """Collects stamps for one gate. `now_ns` is the wall clock before the first of them is taken.
 
@@ -50,8 +55,7 @@ class Gatekeeper:
             return False
         data = gate.render(
             self._stamps,
-            home=self._places.home,
-            templates=self._places.templates,
+            roots=gate_roots(self._places),
             compiler=COMPILER,
             recorded_ns=self._now_ns,
             answer=answer,

@@ -71,10 +71,13 @@ class Store:
                 file=os.path.dirname(prompt_path),
                 hint="change the layers instead; halo build makes it anew",
             )
-        manifest = msgspec.json.decode(record, type=Manifest)
-        if manifest.format != FORMAT:
+        try:
+            manifest = msgspec.json.decode(record, type=Manifest)
+        except msgspec.MsgspecError:
+            manifest = None
+        if manifest is None or manifest.format != FORMAT:
             raise ArtifactError(
-                f"artifact {identity[:12]} has format {manifest.format}; this Halo reads {FORMAT}",
+                f"artifact {identity[:12]} was made by another version of Halo",
                 hint="halo build makes it anew",
             )
         return Artifact(identity, prompt.decode(), manifest)

@@ -1,6 +1,7 @@
 """Hands stale targets to doit: in parallel if asked, and on to the next when one fails."""
 
 import os
+import tempfile
 from typing import TYPE_CHECKING
 
 from doit.cmd_base import TaskLoader2
@@ -17,17 +18,11 @@ if TYPE_CHECKING:
 class _StaleTargets(TaskLoader2):  # type: ignore[misc]  # doit is untyped
     """Loads one task for each stale target; nothing is read from the user's doit configuration."""
 
-    def __init__(self, builder: "Builder", targets: "list[Target]") -> None:
+    def __init__(self, builder: "Builder", targets: "list[Target]", database: str) -> None:
         super().__init__()
         self._builder = builder
         self._targets = targets
-        # Its own file: what is stale has been decided, and two builds must not read each other's.
-        self._database = os.path.join(builder.pointers.folder, f".doit.{os.getpid()}.json")
-
-    def forget(self) -> None:
-        """Remove doit's record of this run."""
-        if os.path.exists(self._database):
-            os.unlink(self._database)
+        self._database = database
 
     def load_doit_config(self) -> dict[str, object]:
         return {
@@ -53,10 +48,8 @@ class _StaleTargets(TaskLoader2):  # type: ignore[misc]  # doit is untyped
 def build_stale(builder: "Builder", targets: "list[Target]", jobs: int) -> int:
     """Compile `targets` as doit tasks; return how many failed (each has said why on stderr)."""
     arguments = ["run", *(["-n", str(jobs)] if jobs > 1 else [])]
-    loader = _StaleTargets(builder, targets)
-    os.makedirs(builder.pointers.folder, exist_ok=True)
-    try:
+    # A record of its own: what is stale has been decided, and two builds must not read each other's.
+    with tempfile.TemporaryDirectory(prefix="halo-build-") as folder:
+        loader = _StaleTargets(builder, targets, os.path.join(folder, "doit.json"))
         DoitMain(loader, config_filenames=()).run(arguments)
-    finally:
-        loader.forget()
     return sum(builder.status(target).artifact is None for target in targets)

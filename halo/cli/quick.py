@@ -53,7 +53,7 @@ def _ask(options: dict[str, str], target: str | None) -> tuple[str, str] | None:
         home = halo_home(os.environ)
         workspace = find_workspace(options.get("workspace", os.getcwd()), home)
         path = gate.target_gate(workspace, target) if target else gate.workspace_gate(workspace)
-        found = gate.ask(path, home, templates_folder(), COMPILER)
+        found = gate.ask(path, (workspace, home, templates_folder()), COMPILER)
     except (HaloError, OSError):
         return None  # the command itself will say what is wrong
     return (workspace, found) if found is not None else None
@@ -71,7 +71,9 @@ def _prompt(options: dict[str, str] | None) -> int | None:
     if options is None:
         return None
     agent, role = options.get("agent", "default"), options.get("role", "root")
-    if role not in ("root", "sub") or not agent.replace("_", "").replace("-", "").isalnum():
+    # Letters of other alphabets are no ids; `build/skills/` belongs to the skills.
+    plain = agent.isascii() and agent.replace("_", "").replace("-", "").isalnum()
+    if role not in ("root", "sub") or not plain or agent in ("skills", "scopes"):
         return None
     passed = _ask(options, f"{agent}/{role}")
     text = _read(*passed) if passed is not None else _fresh(options, agent, role)

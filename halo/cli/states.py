@@ -27,7 +27,7 @@ def prepare_states(builder: "Builder", targets: list[Target]) -> None:
     for target in targets:
         if not isinstance(target, AgentTarget):
             continue
-        if target.agent != "default" and serving_folder(tree, "agents", target.agent)[1] == "builtin":
+        if target.agent != "default" and serving_folder(tree, "agents", target.agent).scope == "builtin":
             continue
         artifact = builder.ensure(target)
         runtime = artifact.manifest.runtime

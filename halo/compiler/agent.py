@@ -14,7 +14,7 @@ from halo.files.tree import Tree
 from halo.records.artifacts import Binding, Runtime, SkillRef, TeamMember
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import AgentTarget
-from halo.workspace.agents import Agent, read_agent, read_team
+from halo.workspace.agents import Agent, read_agent, read_agent_body, read_team
 from halo.workspace.layers import (
     Layer,
     directory_layers,
@@ -99,23 +99,27 @@ def _user(target: AgentTarget, agent: Agent, user: Layer | None) -> list[Part]:
 
 def _body(tree: Tree, agent: Agent, user: Layer | None, diagnostics: list[Diagnostic]) -> list[Part]:
     """AGENT.md with its placeholders resolved; without one, `system_prompt` of agent.yaml."""
-    if agent.body is None or not agent.body.body:
+    layer = read_agent_body(tree, agent)
+    if layer is None:
         text = agent.config.system_prompt.strip()
         if not text:
             return []
         document = agent.document
         piece = Piece(text, document.source, document.line("system_prompt"))
-        return [Part("agent", "agent", agent.scope, document.source, (piece,), section=True)]
-    folders = {agent.id: agent.folder}
-    for skill_id in agent.config.skills:
-        folders.setdefault(skill_id, read_skill(tree, skill_id).folder)
+        part = Part("agent", "agent", agent.scope, document.source, (piece,), section=True, hides=agent.hides)
+        return [part]
     known = {"agent_name": Piece(agent.name, agent.document.source, agent.document.line("name"))}
     known.update(user_names(user))
     placeholders = Placeholders(
-        tree, known=known, session=frozenset(), namespaces=folders, own="", say=diagnostics.append
+        tree,
+        known=known,
+        session=frozenset(),
+        namespaces=frozenset({agent.id, *agent.config.skills}),
+        own="",
+        say=diagnostics.append,
     )
-    pieces = tuple(placeholders.render(agent.body))
-    return [Part("agent", "agent", agent.scope, agent.body.source, pieces, section=True)]
+    pieces = tuple(placeholders.render(layer))
+    return [Part("agent", "agent", agent.scope, layer.source, pieces, section=True, hides=agent.hides)]
 
 
 def user_names(user: Layer | None) -> dict[str, Piece]:
@@ -185,6 +189,7 @@ def _scope(
             layer.source,
             (verbatim(layer),),
             section=section,
+            hides=found.hides,
         )
         for layer in found.layers
     ]

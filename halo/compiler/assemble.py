@@ -45,8 +45,16 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 def fingerprint(prompt: str, tools: tuple[ToolSpec, ...], few_shots: tuple[Message, ...]) -> str:
-    """Digest what the model is told: the unfilled text, the tool schemas, the few-shots."""
-    return sha256(canonical_json({"few_shots": few_shots, "text": prompt, "tools": tools}))
+    """Digest what the model is told: the unfilled text, the tool schemas, the few-shots.
+
+    The fields are named one by one: a later field of a record must not change what was fingerprinted.
+    """
+    told = {
+        "few_shots": [{"role": m.role, "content": m.content} for m in few_shots],
+        "text": prompt,
+        "tools": [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in tools],
+    }
+    return sha256(canonical_json(told))
 
 
 def assemble(
@@ -121,4 +129,5 @@ def _lay(part: Part, pieces: list[Piece], divider_lines: int, data: bytearray, s
         digest=sha256(own),
         prefix_digest=sha256(bytes(data)),
         spans=tuple(spans),
+        hides=part.hides,
     )

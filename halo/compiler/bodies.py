@@ -9,7 +9,7 @@ from halo.files.tree import Tree
 from halo.records.artifacts import SkillRef
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import ScopeTarget, SkillTarget
-from halo.workspace.layers import directory_layers, user_layer
+from halo.workspace.layers import directory_layers, read_layer, user_layer
 from halo.workspace.skills import Skill, list_resources, read_skill
 
 # Who activates it, with what, and from where: known only to the session.
@@ -24,17 +24,15 @@ def compile_skill(tree: Tree, target: SkillTarget) -> Compiled:
         tree,
         known=user_names(user_layer(tree)),
         session=_SESSION,
-        namespaces={skill.id: skill.folder},
+        namespaces=frozenset({skill.id}),
         own=skill.id,
         say=diagnostics.append,
     )
-    source = skill.layer.source
-    pieces = [
-        Piece(f"# Skill: {skill.name}", source, skill.layer.front.line("name") if skill.layer.front else 1)
-    ]
-    if skill.layer.body:
-        pieces += [Piece("\n\n", source, skill.layer.line), *placeholders.render(skill.layer)]
-    parts = [Part("skill", "skill", skill.scope, source, tuple(pieces))]
+    layer = read_layer(tree, skill.source, skill.scope)
+    pieces = [Piece(f"# Skill: {skill.name}", skill.source, skill.name_line)]
+    if layer is not None and layer.body:
+        pieces += [Piece("\n\n", layer.source, layer.line), *placeholders.render(layer)]
+    parts = [Part("skill", "skill", skill.scope, skill.source, tuple(pieces), hides=skill.hides)]
     resources = _resources(tree, skill, diagnostics)
     if resources is not None:
         parts.append(resources)
@@ -59,10 +57,9 @@ def _resources(tree: Tree, skill: Skill, diagnostics: list[Diagnostic]) -> Part 
         )
     if not names:
         return None
-    lines = ["Files of this skill, to read or run when the text above asks for them:"]
-    lines += [f"- {resource_address(skill, name)}" for name in names]
-    piece = Piece("\n".join(lines), skill.folder, 0)
-    return Part("resources", "resources", skill.scope, skill.folder, (piece,))
+    pieces = [Piece("Files of this skill, to read when the text above asks for them:", skill.source, 1)]
+    pieces += [Piece(f"\n- {resource_address(skill, name)}", f"{skill.folder}/{name}", 1) for name in names]
+    return Part("resources", "resources", skill.scope, skill.folder, tuple(pieces))
 
 
 def compile_scope(tree: Tree, target: ScopeTarget) -> Compiled:

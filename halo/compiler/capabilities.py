@@ -45,7 +45,7 @@ def skills_block(agent: Agent, skills: tuple[Skill, ...]) -> Part | None:
         "<available_skills>\n"
     )
     pieces = [Piece(lead, document.source, line)]
-    pieces.extend(Piece(_skill(skill), skill.layer.source, _description_line(skill)) for skill in skills)
+    pieces.extend(Piece(_skill(skill), skill.source, skill.description_line) for skill in skills)
     pieces.append(Piece("</available_skills>", document.source, line))
     return Part("skills", "skills", agent.scope, document.source, tuple(pieces))
 
@@ -62,10 +62,6 @@ def _skill(skill: Skill) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _description_line(skill: Skill) -> int:
-    return skill.layer.front.line("description") if skill.layer.front else 1
 
 
 def tool_list(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:

@@ -31,6 +31,7 @@ class Part(NamedTuple):
     """A segment before it is laid out.
 
     `section`: it is divided from a neighbouring section by a rule (`---`), not by a blank line alone.
+    `hides` names sources of other scopes that it takes the place of.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Part(NamedTuple):
     source: str
     pieces: tuple[Piece, ...]
     section: bool = False
+    hides: tuple[str, ...] = ()
 
 
 def verbatim(layer: Layer) -> Piece:
@@ -49,4 +51,4 @@ def verbatim(layer: Layer) -> Piece:
 def titled(part_id: str, kind: str, title: str, layer: Layer) -> Part:
     """Make a section of a layer: a heading, a blank line, the body."""
     heading = Piece(f"## {title}\n\n", layer.source, layer.line)
-    return Part(part_id, kind, layer.scope, layer.source, (heading, verbatim(layer)), section=True)
+    return Part(part_id, kind, layer.scope, layer.source, (heading, verbatim(layer)), True, layer.hides)

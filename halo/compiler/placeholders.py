@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from halo.compiler.pieces import Fill, Piece
+from halo.errors import LayerError
 from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
 from halo.workspace.layers import Layer
+from halo.workspace.params import Declared, Params, misfit, read_params
 from halo.workspace.settings import (
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
@@ -20,10 +22,9 @@ from halo.workspace.settings import (
     lookup,
     read_settings,
 )
-from halo.workspace.skills import SkillParams, read_params
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w-][\w.-]*)\s*\}\}")
-_PARAM = re.compile(r"([\w-]+)\.params\.([\w-][\w.-]*)\Z")
+PARAM = re.compile(r"([\w-]+)\.params\.([\w-][\w.-]*)\Z")
 
 # Filled by whoever runs the turn.
 _BUILTIN_SLOTS = frozenset({"workspace_root", "working_dir", "now"})
@@ -35,8 +36,8 @@ class Placeholders:
     """Resolves the placeholders of one body.
 
     `known` holds names that are text at compile time, each with the source and line of its value;
-    `session` names slots that the session fills; `namespaces` maps the ids whose params may be used to
-    the folder that declares them. `own` is the id that the short form `{{params.key}}` stands for,
+    `session` names slots that the session fills; `namespaces` holds the ids whose params may be
+    used. `own` is the id that the short form `{{params.key}}` stands for,
     empty where there is none.
     """
 
@@ -46,7 +47,7 @@ class Placeholders:
         *,
         known: Mapping[str, Piece],
         session: frozenset[str],
-        namespaces: Mapping[str, str],
+        namespaces: frozenset[str],
         own: str,
         say: Say,
     ) -> None:
@@ -56,7 +57,7 @@ class Placeholders:
         self._namespaces = namespaces
         self._own = own
         self._say = say
-        self._declared: dict[str, SkillParams] = {}
+        self._declared: dict[str, Params] = {}
 
     def render(self, layer: Layer) -> Iterator[Piece]:
         """Yield the body of `layer` in pieces: verbatim runs, values, slots."""
@@ -67,7 +68,8 @@ class Placeholders:
             if match.start() > position:
                 yield Piece(layer.body[position : match.start()], layer.source, line, verbatim=True)
             yield piece
-            position, line = match.end(), self._line(layer, match)
+            position = match.end()
+            line = layer.line + layer.body.count("\n", 0, position)  # a placeholder may span lines
         if position < len(layer.body):
             yield Piece(layer.body[position:], layer.source, line, verbatim=True)
 
@@ -76,25 +78,17 @@ class Placeholders:
         return layer.line + layer.body.count("\n", 0, match.start())
 
     def _piece(self, match: re.Match[str], source: str, line: int) -> Piece | None:
-        """Resolve one placeholder; None leaves it as it is written.
-
-        A short form that stays is spelt out: the tool that substitutes it does not know whose it was.
-        """
-        name = match[1]
-        short = bool(self._own) and name.startswith("params.")
-        full = f"{self._own}.{name}" if short else name
-        piece = self._resolve(full, match[0], source, line)
-        return Piece(f"{{{{{full}}}}}", source, line) if piece is None and short else piece
-
-    def _resolve(self, name: str, text: str, source: str, line: int) -> Piece | None:
-        """Resolve one placeholder; None leaves it literal, and says why where the author should know."""
+        """Resolve one placeholder; None leaves it as it is written, and says why where that matters."""
+        name, text = match[1], match[0]
+        if self._own and name.startswith("params."):
+            name = f"{self._own}.{name}"
         if name in self._known:
             return self._known[name]
         if name in _BUILTIN_SLOTS:
             return Piece(text, source, line, fill=Fill(name, "builtin"))
         if name in self._session or (self._own and name.startswith("channel.")):
             return Piece(text, source, line, fill=Fill(name, "session"))
-        param = _PARAM.match(name)
+        param = PARAM.match(name)
         if param is None:
             self._warn(source, line, f"{text} names nothing that a prompt may hold; it stays as it is")
             return None
@@ -106,28 +100,35 @@ class Placeholders:
     def _param(self, owner: str, key: str, text: str, source: str, line: int) -> Piece | None:
         params = self._params(owner)
         declared = params.declared.get(key)
+        name = f"{owner}.params.{key}"
+        # A secret is substituted by the tool that runs, which does not know whose the short form was.
+        secret = Piece(f"{{{{{name}}}}}", source, line) if name not in text else None
         if params.is_secret(key):
-            return None  # a tool substitutes it when it runs
-        setting, scope = self._setting(f"{owner}.params.{key}")
+            return secret
+        setting, scope = self._setting(name)
         if setting is None:
-            if declared is None or declared.default is None:
+            if declared is None or declared.param.default is None:
                 self._warn(source, line, f"{text} has no value in the settings and no default")
                 return None
-            return _default(declared.default, params, key)
+            return _default(declared)
         if not setting.text and setting.value != "":
             self._warn(source, line, f"{text}: a list or map cannot stand in text")
             return None
-        if setting.names and (declared is None or declared.secret is not False):
-            return None  # counts as secret
+        if declared is not None and (wrong := misfit(declared.param, setting)):
+            raise LayerError(f"{name}: {wrong}", file=setting.source, line=setting.line)
+        if setting.names and key not in (
+            params.opened_by_user if scope == GLOBAL_SETTINGS else params.opened
+        ):
+            return secret  # a value with <<ENV>> counts as secret
         if scope == GLOBAL_SETTINGS:
-            return Piece(text, source, line, fill=Fill(f"{owner}.params.{key}", "settings"))
+            return Piece(text, source, line, fill=Fill(name, "settings"))
         if setting.names:
-            return Piece(text, source, line, fill=Fill(f"{owner}.params.{key}", "environment", setting.text))
+            return Piece(text, source, line, fill=Fill(name, "environment", setting.text))
         return Piece(setting.text, setting.source, setting.line)
 
-    def _params(self, owner: str) -> SkillParams:
+    def _params(self, owner: str) -> Params:
         if owner not in self._declared:
-            self._declared[owner] = read_params(self._tree, self._namespaces[owner])
+            self._declared[owner] = read_params(self._tree, owner)
         return self._declared[owner]
 
     def _setting(self, dotted: str) -> tuple[Setting | None, str]:
@@ -141,10 +142,8 @@ class Placeholders:
         self._say(Diagnostic("placeholder-literal", "warning", message, source, line))
 
 
-def _default(value: str | float | bool, params: SkillParams, key: str) -> Piece:
+def _default(declared: Declared) -> Piece:
     """Make text of a declared default, which stands in config.yaml."""
-    document = params.document
-    position = list(params.declared).index(key)
+    value = declared.param.default
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    assert document is not None  # noqa: S101  # there is a declaration
-    return Piece(text, document.source, document.line("params", position, "default"))
+    return Piece(text, declared.source, declared.line)

@@ -19,7 +19,7 @@ from halo.files.tree_base import (
 )
 from halo.files.tree_disk import DiskTree
 from halo.files.tree_memory import MemoryTree, OverlayTree
-from halo.files.tree_recording import EXISTS, UNREADABLE, Input, RecordingTree, observe
+from halo.files.tree_recording import EXISTS, UNREADABLE, Input, RecordingTree, observe, read_part
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -38,6 +38,7 @@ __all__ = [
     "join",
     "observe",
     "problems_of",
+    "read_part",
     "split",
     "stamp_of",
 ]

@@ -10,7 +10,16 @@ from halo.errors import TreeError
 from halo.files.digests import listing_digest, sha256
 from halo.files.roots import Kind
 from halo.files.stamps import Stamp
-from halo.files.tree_base import DEFAULT_LIMIT, Entry, NotFound, Problem, Tree, problems_of, stamp_of
+from halo.files.tree_base import (
+    DEFAULT_LIMIT,
+    Entry,
+    NotFound,
+    Problem,
+    Tree,
+    join,
+    problems_of,
+    stamp_of,
+)
 
 # Digests of inputs whose content played no part. No SHA-256 in hex is spelt like them.
 EXISTS: Final = "exists"  # only `kind` was asked
@@ -24,13 +33,18 @@ class Input(msgspec.Struct, frozen=True, array_like=True):
 
     `digest` is that of a file's bytes or of a directory's listing, "" when absent, or `EXISTS` or
     `UNREADABLE`. While `stamp` is unchanged and not racy, so is the digest; without a stamp only `observe`
-    can tell (except that an absent path is as it was while it is absent).
+    can tell (except that an absent path is as it was while it is absent). `part` names the part of the file
+    that was looked at, empty for all of it: the digest is that of the part.
     """
 
     path: str
     kind: InputKind
     digest: str
     stamp: Stamp | None
+    part: str = ""
+
+
+Project = Callable[[bytes], bytes]
 
 
 class RecordingTree:
@@ -42,7 +56,7 @@ class RecordingTree:
 
     def __init__(self, tree: Tree, now_ns: Callable[[], int]) -> None:
         self._tree = tree
-        self._inputs: dict[str, Input] = {}
+        self._inputs: dict[tuple[str, str], Input] = {}
         self.recorded_ns = now_ns()
 
     def read(self, path: str, limit: int = DEFAULT_LIMIT) -> bytes:
@@ -58,17 +72,32 @@ class RecordingTree:
         self._record(Input(path, "file", sha256(data), stamp))
         return data
 
+    def read_part(self, path: str, part: str, project: Project) -> bytes:
+        """Return what `project` makes of a file's bytes, and record the digest of that alone."""
+        stamp = stamp_of(self._tree, path)
+        try:
+            data = project(self._tree.read(path))
+        except TreeError as error:
+            self._record_failure(path, "file", stamp, error)
+            raise
+        self._record(Input(path, "file", sha256(data), stamp, part))
+        return data
+
     def list(self, path: str) -> tuple[Entry, ...]:
-        """Return a directory's entries and record their digest."""
+        """Return a directory's entries and record their digest.
+
+        What a link leads to may change without a trace in the directory: it is recorded on its own.
+        """
         stamp = stamp_of(self._tree, path)
         try:
             entries = self._tree.list(path)
         except TreeError as error:
             self._record_failure(path, "dir", stamp, error)
             raise
-        if any(entry.link for entry in entries):
-            stamp = None  # what a link leads to may change without a trace in the directory
         self._record(Input(path, "dir", _digest_of(entries), stamp))
+        for entry in entries:
+            if entry.link:
+                self.kind(join(path, entry.name))
         return entries
 
     def kind(self, path: str) -> Kind:
@@ -84,7 +113,7 @@ class RecordingTree:
 
     def inputs(self) -> tuple[Input, ...]:
         """Return what was consulted so far, sorted by path."""
-        return tuple(self._inputs[path] for path in sorted(self._inputs))
+        return tuple(self._inputs[key] for key in sorted(self._inputs))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -105,17 +134,32 @@ class RecordingTree:
         Where two observations contradict each other, the first stays: it no longer describes the tree, so
         the record is stale, as it should be when an input changed under the compiler.
         """
-        known = self._inputs.get(new.path)
+        key = (new.path, new.part)
+        known = self._inputs.get(key)
         if known is None or (known.kind == new.kind and known.digest == EXISTS):
-            self._inputs[new.path] = new
+            self._inputs[key] = new
 
 
-def observe(tree: Tree, known: Input) -> Input:
+def read_part(tree: Tree, path: str, part: str, project: Project) -> bytes:
+    """Return what `project` makes of a file; a recording tree records that part alone.
+
+    Who consults a part does not depend on the rest: an edit there leaves it fresh.
+    """
+    if isinstance(tree, RecordingTree):
+        return tree.read_part(path, part, project)
+    return project(tree.read(path))
+
+
+def observe(tree: Tree, known: Input, project: Project | None = None) -> Input:
     """Consult `tree` again about the path of `known`, in the way in which it was consulted then.
 
-    The input is unchanged when kind and digest of the result equal those of `known`.
+    The input is unchanged when kind and digest of the result equal those of `known`. `project` is needed
+    for an input that has a part; what it raises is passed on.
     """
     path = known.path
+    if project is not None and _kind_or_other(tree, path) == "file":
+        stamp = stamp_of(tree, path)
+        return Input(path, "file", sha256(project(tree.read(path))), stamp, known.part)
     stamp = stamp_of(tree, path)
     if known.digest == UNREADABLE and stamp is not None and stamp == known.stamp:
         return known  # it depends on the limit of the reader, which is not known here

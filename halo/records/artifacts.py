@@ -35,7 +35,8 @@ class Segment(msgspec.Struct, frozen=True):
     """A part of the prompt with one purpose.
 
     Byte range, and line range from 1, both ends included; `tokens` is the built-in estimate; `digest` is
-    the SHA-256 of its bytes, `prefix_digest` of prompt.md up to its end.
+    the SHA-256 of its bytes, `prefix_digest` of prompt.md up to its end; `hides` names the sources of other
+    scopes that would have stood here.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Segment(msgspec.Struct, frozen=True):
     digest: str
     prefix_digest: str
     spans: tuple[Span, ...]
+    hides: tuple[str, ...] = ()
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -85,7 +87,7 @@ class TeamMember(msgspec.Struct, frozen=True):
     description: str
 
 
-class Binding(msgspec.Struct, frozen=True, omit_defaults=True):
+class Binding(msgspec.Struct, frozen=True):
     """Which model answers, and how it samples. `endpoint` empty: the provider's own."""
 
     provider: str
@@ -98,7 +100,7 @@ class Binding(msgspec.Struct, frozen=True, omit_defaults=True):
     seed: int | None = None
 
 
-class Runtime(msgspec.Struct, frozen=True, omit_defaults=True):
+class Runtime(msgspec.Struct, frozen=True):
     """All else that a turn needs. `name` is the agent's name for people."""
 
     binding: Binding

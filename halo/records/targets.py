@@ -30,7 +30,7 @@ def encode_directory(directory: str) -> str:
     return encoded
 
 
-class AgentTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag="agent", omit_defaults=True):
+class AgentTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag="agent"):
     """The prompt of `agent` in a role, directory, mode, platform and access level.
 
     `directory` is workspace-relative and posix, empty for none.

@@ -67,7 +67,7 @@ class Agent(msgspec.Struct, frozen=True):
     folder: str
     config: AgentConfig
     document: YamlDocument
-    body: Layer | None
+    hides: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -96,14 +96,14 @@ def list_agents(tree: Tree) -> list[str]:
 
 
 def read_agent(tree: Tree, agent_id: str) -> Agent:
-    """Read the folder that serves `agent_id`.
+    """Read the agent.yaml of the folder that serves `agent_id`.
 
     Raises `UnknownNameError` for an unknown agent, `LayerError` (file and line) for a broken agent.yaml.
     """
     if agent_id in RESERVED_AGENT_IDS:
         raise UsageError(f"an agent cannot be called {agent_id!r}", hint="rename its folder")
-    folder, scope = serving_folder(tree, "agents", agent_id)
-    source = f"{folder}/agent.yaml"
+    served = serving_folder(tree, "agents", agent_id)
+    source = f"{served.folder}/agent.yaml"
     try:
         text = canonical_text(tree.read(source), source)
     except NotFound:
@@ -126,7 +126,13 @@ def read_agent(tree: Tree, agent_id: str) -> Agent:
             raise document.error(
                 f"unknown tool {tool!r}", "tools", i, hint=near_miss_hint(tool, list(LISTABLE_TOOLS))
             )
-    return Agent(agent_id, scope, folder, config, document, read_layer(tree, f"{folder}/AGENT.md", scope))
+    return Agent(agent_id, served.scope, served.folder, config, document, served.hides)
+
+
+def read_agent_body(tree: Tree, agent: Agent) -> Layer | None:
+    """Read the AGENT.md of the agent's folder; None when it is absent or has no text."""
+    layer = read_layer(tree, f"{agent.folder}/AGENT.md", agent.scope)
+    return layer if layer is not None and layer.body else None
 
 
 def read_team(tree: Tree, agent: Agent) -> tuple[Agent, ...]:

@@ -1,6 +1,7 @@
 """Names of agents and skills, and which folder serves one."""
 
 import re
+from typing import NamedTuple
 
 from halo.errors import UnknownNameError, UsageError
 from halo.files.tree import Tree
@@ -47,8 +48,21 @@ def list_ids(tree: Tree, kind: str) -> list[str]:
     return sorted(names)
 
 
-def serving_folder(tree: Tree, kind: str, name: str) -> tuple[str, Scope]:
-    """Return the folder that serves agent or skill `name`, and its scope.
+def folders_of(kind: str, name: str) -> list[tuple[str, Scope]]:
+    """Return where `name` may be defined, in order: workspace, global, builtin."""
+    return [(_path(root, kind, name), scope) for root, scope in _ROOTS]
+
+
+class Served(NamedTuple):
+    """The folder that serves a name, its scope, and the folders of other scopes that it hides."""
+
+    folder: str
+    scope: Scope
+    hides: tuple[str, ...]
+
+
+def serving_folder(tree: Tree, kind: str, name: str) -> Served:
+    """Find the folder that serves agent or skill `name`.
 
     Whole-folder override: the first of workspace, global, builtin that has it serves it entirely.
     Raises `UnknownNameError` with near misses.
@@ -58,8 +72,9 @@ def serving_folder(tree: Tree, kind: str, name: str) -> tuple[str, Scope]:
             f"{name!r} is not a name for {'an agent' if kind == 'agents' else 'a skill'}",
             hint="letters, digits, _ and - only",
         )
-    for root, scope in _ROOTS:
-        folder = _path(root, kind, name)
+    folders = folders_of(kind, name)
+    for i, (folder, scope) in enumerate(folders):
         if tree.kind(folder) == "dir":
-            return folder, scope
+            others = (other for other, _ in folders[i + 1 :])
+            return Served(folder, scope, tuple(path for path in others if tree.kind(path) == "dir"))
     raise UnknownNameError.of(kind.removesuffix("s"), name, list_ids(tree, kind))

@@ -7,7 +7,7 @@ import msgspec
 
 from halo.errors import LayerError
 from halo.files.canonical import canonical_text
-from halo.files.tree import NotFound, Tree
+from halo.files.tree import NotFound, Tree, read_part
 from halo.records.artifacts import Scope
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import Platform
@@ -18,7 +18,8 @@ class Layer(msgspec.Struct, frozen=True):
     """A source file that contributes text.
 
     `source` is its tree path; `body` has neither front matter nor blank edges and starts on line
-    `line` of the file; `front` is the parsed front matter, None where there is none.
+    `line` of the file; `front` is the parsed front matter, None where there is none. `hides` names the files
+    of other scopes that this one takes the place of.
     """
 
     source: str
@@ -26,6 +27,7 @@ class Layer(msgspec.Struct, frozen=True):
     body: str
     line: int
     front: YamlDocument | None = None
+    hides: tuple[str, ...] = ()
 
     def value(self, key: str) -> Any:
         """Return a value of the front matter, None where it is absent."""
@@ -63,6 +65,26 @@ def split_front_matter(text: str, source: str) -> tuple[YamlDocument | None, str
     return document, body, 1 + text.count("\n", 0, end + 5)
 
 
+# The part of a file that says what it is; who lists a skill looks at nothing else.
+FRONT_MATTER = "front-matter"
+
+
+def front_matter(data: bytes) -> bytes:
+    """Return the front matter of a file with its dividers; nothing where there is none.
+
+    Raises `LayerError` for what is not text.
+    """
+    text = canonical_text(data, FRONT_MATTER)
+    end = text.find("\n---\n", 3) if text.startswith("---\n") else -1
+    return text[: end + 5].encode() if end >= 0 else b""
+
+
+def read_front_matter(tree: Tree, source: str) -> YamlDocument | None:
+    """Read the front matter of a file alone. Raises `NotFound`, `LayerError`."""
+    text = read_part(tree, source, FRONT_MATTER, front_matter).decode()
+    return split_front_matter(text, source)[0]
+
+
 def read_layer(tree: Tree, source: str, scope: Scope) -> Layer | None:
     """Read one Markdown layer; None when it is absent or blank (the two are the same everywhere)."""
     try:
@@ -79,10 +101,11 @@ def read_layer(tree: Tree, source: str, scope: Scope) -> Layer | None:
 
 
 def _first(tree: Tree, *candidates: tuple[str, Scope]) -> Layer | None:
-    for source, scope in candidates:
+    for i, (source, scope) in enumerate(candidates):
         layer = read_layer(tree, source, scope)
         if layer is not None:
-            return layer
+            hidden = tuple(s for s, _ in candidates[i + 1 :] if tree.kind(s) == "file")
+            return msgspec.structs.replace(layer, hides=hidden) if hidden else layer
     return None
 
 
@@ -122,11 +145,12 @@ def directory_layers(tree: Tree, directory: str) -> tuple[tuple[str, Layer], ...
 
 
 class PromptScope(msgspec.Struct, frozen=True):
-    """The files of `prompts/<name>/` that serve a target, in order."""
+    """The files of `prompts/<name>/` that serve a target, in order; `hides`: folders of other scopes."""
 
     scope: Scope
     layers: tuple[Layer, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
+    hides: tuple[str, ...] = ()
 
 
 def prompt_scope(tree: Tree, name: str, platform: Platform) -> PromptScope:
@@ -136,12 +160,17 @@ def prompt_scope(tree: Tree, name: str, platform: Platform) -> PromptScope:
     on Windows `X.windows.md` replaces `X.md`, elsewhere it is ignored. Falling back from a missing
     *global* folder to the packaged templates is normal; nothing is seeded unless `halo init` is asked to.
     """
-    for folder, scope in _SCOPE_FOLDERS:
+    for i, (folder, scope) in enumerate(_SCOPE_FOLDERS):
         path = f"{folder}/{name}"
         if tree.kind(path) == "dir":
             names = [e.name for e in tree.list(path) if e.name.endswith(".md") and e.kind == "file"]
             chosen = (read_layer(tree, f"{path}/{n}", scope) for n in _for_platform(names, platform))
-            return PromptScope(scope, tuple(layer for layer in chosen if layer is not None and layer.body))
+            hidden = (f"{other}/{name}" for other, _ in _SCOPE_FOLDERS[i + 1 :])
+            return PromptScope(
+                scope,
+                tuple(layer for layer in chosen if layer is not None and layer.body),
+                hides=tuple(path for path in hidden if tree.kind(path) == "dir"),
+            )
     return PromptScope(
         "builtin", (), (Diagnostic("prompts-missing", "warning", f"there is no prompts/{name}/ anywhere"),)
     )

@@ -1,52 +1,31 @@
-"""Skills: SKILL.md, its resources, and the parameters that config.yaml declares."""
+"""Skills: what SKILL.md says of itself, and the other files of its folder."""
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from halo.errors import LayerError
-from halo.files.canonical import canonical_text
 from halo.files.tree import NotFound, Tree
 from halo.records.artifacts import Scope
 from halo.workspace.ids import list_ids, serving_folder
-from halo.workspace.layers import Layer, read_layer
-from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
-
-
-class ParamDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of `params:` or `secrets:` in config.yaml.
-
-    `secret: true` keeps a value out of every text; `secret: false` lets one that holds `<<ENV>>` in.
-    """
-
-    key: str
-    type: Literal["string", "int", "float", "boolean", "enum"] = "string"
-    description: str = ""
-    options: tuple[str, ...] = ()
-    default: str | int | float | bool | None = None
-    secret: bool | None = None
-
-
-class SkillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """config.yaml of a skill."""
-
-    description: str = ""
-    params: tuple[ParamDeclaration, ...] = ()
-    secrets: tuple[ParamDeclaration, ...] = ()
+from halo.workspace.layers import read_front_matter
 
 
 class Skill(msgspec.Struct, frozen=True):
-    """A skill as its folder defines it."""
+    """What a skill says of itself; its body is read by who activates it.
+
+    `source` is its SKILL.md; the lines are those of its name and description there.
+    """
 
     id: str
     scope: Scope
     folder: str
-    layer: Layer
+    source: str
     name: str
     description: str
-
-
-_NO_CONFIG = SkillConfig()
+    name_line: int
+    description_line: int
+    hides: tuple[str, ...] = ()
 
 
 def list_skills(tree: Tree) -> list[str]:
@@ -55,57 +34,34 @@ def list_skills(tree: Tree) -> list[str]:
 
 
 def read_skill(tree: Tree, skill_id: str) -> Skill:
-    """Read the SKILL.md of the folder that serves `skill_id`.
+    """Read the front matter of the SKILL.md that serves `skill_id`, and nothing else of it.
 
-    Raises `UnknownNameError` for an unknown skill, `LayerError` for one without a SKILL.md or with broken
-    front matter.
+    An agent that lists a skill must not become stale when the skill's body is edited. Raises
+    `UnknownNameError` for an unknown skill, `LayerError` for one without a SKILL.md or with broken front
+    matter.
     """
-    folder, scope = serving_folder(tree, "skills", skill_id)
-    source = f"{folder}/SKILL.md"
-    layer = read_layer(tree, source, scope)
-    if layer is None:
-        raise LayerError(f"skill {skill_id!r} has no SKILL.md, or an empty one", file=source)
+    served = serving_folder(tree, "skills", skill_id)
+    source = f"{served.folder}/SKILL.md"
+    try:
+        front = read_front_matter(tree, source)
+    except NotFound:
+        raise LayerError(f"skill {skill_id!r} has no SKILL.md", file=source) from None
+    values = front.value if front is not None else {}
     return Skill(
         skill_id,
-        scope,
-        folder,
-        layer,
-        name=_line(layer.value("name")) or skill_id,
-        description=_line(layer.value("description")),
+        served.scope,
+        served.folder,
+        source,
+        name=_line(values.get("name")) or skill_id,
+        description=_line(values.get("description")),
+        name_line=front.line("name") if front is not None else 1,
+        description_line=front.line("description") if front is not None else 1,
+        hides=served.hides,
     )
 
 
 def _line(value: Any) -> str:
     return " ".join(str(value).split()) if value is not None else ""
-
-
-class SkillParams(msgspec.Struct, frozen=True):
-    """The declared parameters by key, with the document that knows their lines."""
-
-    declared: dict[str, ParamDeclaration]
-    secret: frozenset[str] = frozenset()
-    document: YamlDocument | None = None
-
-    def is_secret(self, key: str) -> bool:
-        """Tell whether the dotted `key`, or a map that holds it, is declared a secret.
-
-        That is `secret: true` among the params, or any entry of `secrets:`, wherever its value stands.
-        """
-        parts = key.split(".")
-        return any(".".join(parts[: i + 1]) in self.secret for i in range(len(parts)))
-
-
-def read_params(tree: Tree, folder: str) -> SkillParams:
-    """Read the declarations in the folder's config.yaml; none when the file is absent."""
-    source = f"{folder}/config.yaml"
-    try:
-        text = canonical_text(tree.read(source), source)
-    except NotFound:
-        return SkillParams({})
-    document = load_yaml(text, source)
-    config = convert(document, SkillConfig, empty=_NO_CONFIG)
-    secret = {p.key for p in config.params if p.secret} | {p.key for p in config.secrets}
-    return SkillParams({p.key: p for p in config.params}, frozenset(secret), document)
 
 
 # A skill folder is read to its end, but a runaway one must not be.

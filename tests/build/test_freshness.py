@@ -44,7 +44,7 @@ def pointer(ws, target=TARGET):
 
 
 def verdict(ws):
-    return check_inputs(pointer(ws), ws.places.roots)
+    return check_inputs(pointer(ws), ws.places.roots, ws.now_ns())
 
 
 def test_what_was_never_built_is_not_fresh(make_workspace):
@@ -216,8 +216,9 @@ class TestRacy:
         ws = make_workspace(FILES)
         ws.ahead_ns = -60_000_000_000  # however slow this machine is
         ws.builder.ensure(TARGET)
-        assert verdict(ws).inputs is not None
+        assert verdict(ws) == Verdict()  # compared, and nothing learnt that is worth a record
         ws.ahead_ns = 2 * RACY_NS
+        assert verdict(ws).inputs is not None
         assert reason(ws) == ""
         assert verdict(ws) == Verdict()
 
@@ -419,3 +420,52 @@ class TestOtherTargets:
         ):
             ws.builder.ensure(target)
         assert set(ws.pointers()) == {"a/root", "a/sub", "a/root@pkg", "a/root+windows"}
+
+
+class TestParts:
+    def test_the_body_of_a_skill_is_nothing_to_its_agents(self, make_workspace):
+        """An edited skill rebuilds the skill, and an agent only if name or description changed."""
+        text = "---\nname: S\ndescription: does it\n---\n\nSTEPS\n"
+        ws = make_workspace({**FILES, ".halo/skills/s/SKILL.md": text})
+        ws.write({".halo/agents/a/agent.yaml": agent(skills=["s"])})
+        skill_target = SkillTarget("s")
+        ws.builder.ensure(TARGET)
+        ws.builder.ensure(skill_target)
+        ws.write({".halo/skills/s/SKILL.md": text + "MORE STEPS\n"})
+        assert reason(ws) == ""
+        assert reason(ws, skill_target) == "workspace:.halo/skills/s/SKILL.md changed"
+        ws.write({".halo/skills/s/SKILL.md": text.replace("does it", "does more")})
+        assert reason(ws) == "workspace:.halo/skills/s/SKILL.md changed"
+        ws.builder.ensure(TARGET)
+        ws.write({".halo/skills/s/SKILL.md": "no front matter any more\n"})
+        assert reason(ws) == "workspace:.halo/skills/s/SKILL.md changed"
+        ws.path(".halo/skills/s/SKILL.md").write_bytes(b"\xff\n")
+        assert reason(ws) == "workspace:.halo/skills/s/SKILL.md changed"
+
+    def test_the_text_of_a_member_is_nothing_to_its_team(self, make_workspace):
+        ws = make_workspace({**FILES, ".halo/agents/m/agent.yaml": agent(description="d")})
+        ws.write({".halo/agents/a/agent.yaml": agent(team=["m"]), ".halo/agents/m/AGENT.md": "M\n"})
+        ws.builder.ensure(TARGET)
+        ws.write({".halo/agents/m/AGENT.md": "other\n"})
+        assert reason(ws) == ""
+        ws.write({".halo/agents/m/agent.yaml": agent(description="other")})
+        assert reason(ws) == "workspace:.halo/agents/m/agent.yaml changed"
+
+
+class TestOrigin:
+    def test_a_record_that_came_with_the_folder_is_not_taken_on_trust(self, ws):
+        """A pointer may be forged by whoever made the repository; inode and change time may not."""
+        ws.builder.ensure(TARGET)
+        forged = msgspec.structs.replace(pointer(ws), inputs=())
+        ws.builder.pointers.write(forged)
+        assert reason(ws) == "its record was not made here"
+        moved = tuple(
+            msgspec.structs.replace(i, stamp=msgspec.structs.replace(i.stamp, inode=i.stamp.inode + 1))
+            if i.stamp is not None
+            else i
+            for i in forged.inputs
+        )
+        ws.builder.pointers.write(msgspec.structs.replace(forged, inputs=moved))
+        assert reason(ws) == "its record was not made here"
+        ws.builder.ensure(TARGET)
+        assert reason(ws) == ""

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from making import agent, skill, tree
 
 from halo.build import gate
+from halo.build.builder import Builder
+from halo.build.gatekeeper import gate_roots
 from halo.build.targets import default_targets
 from halo.build.whole import survey, write_gate
 from halo.compiler.version import COMPILER
@@ -132,7 +134,7 @@ class TestPruning:
 
 def passes(ws):
     places = ws.places
-    return gate.ask(gate.workspace_gate(places.workspace), places.home, places.templates, COMPILER)
+    return gate.ask(gate.workspace_gate(places.workspace), gate_roots(places), COMPILER)
 
 
 def _append(path):
@@ -226,8 +228,10 @@ class TestGate:
 
     def test_another_compiler_or_other_templates(self, ws):
         path, places = gate.workspace_gate(str(ws.root)), ws.places
-        assert gate.ask(path, places.home, places.templates, "halo-compiler/0") is None
-        assert gate.ask(path, places.home, places.templates + "x", COMPILER) is None
+        workspace, home, templates = gate_roots(places)
+        assert gate.ask(path, (workspace, home, templates), "halo-compiler/0") is None
+        assert gate.ask(path, (workspace, home, templates + "x"), COMPILER) is None
+        assert gate.ask(path, (workspace + "x", home, templates), COMPILER) is None
 
     def test_there_is_none_until_everything_has_rested(self, make_workspace):
         """What changed within two seconds could change again with the same stamp."""
@@ -242,12 +246,37 @@ class TestGate:
         assert write_gate(whole) is False
         assert passes(ws) is None
 
-    def test_there_is_none_where_stat_data_cannot_speak(self, make_workspace):
+    def test_links_are_watched_where_they_lead(self, make_workspace):
         """A link may come to lead elsewhere without a trace in the folder that holds it."""
         ws = make_workspace(FILES).without_templates()
-        ws.write({"texts/x.md": "X"})
+        ws.write({"texts/x.md": "X", "README.md": "r"})
         ws.path(".halo/prompts/all/x.md").symlink_to("../../../texts/x.md")
+        ws.path("CLAUDE.md").symlink_to("README.md")
+        assert build(ws) == ([], True)
+        assert passes(ws)
+        ws.path("texts/x.md").unlink()
+        ws.path("texts/x.md").mkdir()
+        assert passes(ws) is None
+
+    def test_there_is_none_where_stat_data_cannot_speak(self, make_workspace):
+        """A link to nowhere has no stat data."""
+        ws = make_workspace(FILES).without_templates()
+        ws.path("dangling").symlink_to("nowhere")
         assert build(ws) == ([], False)
+
+    def test_a_copied_workspace_is_not_the_original(self, make_workspace, tmp_path):
+        """The gate came along, but it speaks for the folder that it was written in."""
+        ws = make_workspace(FILES).without_templates()
+        build(ws)
+        assert passes(ws)
+        copy = tmp_path / "copy"
+        shutil.copytree(ws.root, copy, symlinks=True)
+        places = msgspec.structs.replace(ws.places, workspace=str(copy))
+        assert gate.ask(gate.workspace_gate(str(copy)), gate_roots(places), COMPILER) is None
+        changed = copy / ".halo" / "agents" / "a" / "AGENT.md"
+        changed.write_text("Changed.\n")
+        artifact = Builder(places, ws.now_ns).ensure(AgentTarget("a"))
+        assert "Changed." in artifact.prompt
 
     def test_a_change_between_the_build_and_the_gate_closes_it(self, make_workspace):
         ws = make_workspace(FILES).without_templates()
@@ -278,7 +307,7 @@ class TestTargetGates:
 
     def ask(self, ws, name="a/root"):
         places = ws.places
-        return gate.ask(gate.target_gate(places.workspace, name), places.home, places.templates, COMPILER)
+        return gate.ask(gate.target_gate(places.workspace, name), gate_roots(places), COMPILER)
 
     @pytest.fixture
     def ws(self, make_workspace):

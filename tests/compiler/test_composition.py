@@ -479,7 +479,7 @@ class TestSkillBodies:
         }
         assert prompt(files, SkillTarget("s")) == (
             "# Skill: Sums\n\nDo it.\n\n"
-            "Files of this skill, to read or run when the text above asks for them:\n"
+            "Files of this skill, to read when the text above asks for them:\n"
             "- .halo/skills/s/ref/b.md\n- .halo/skills/s/scripts/run.py\n"
         )
 

@@ -8,6 +8,7 @@ import json
 import pytest
 from making import agent, body, compiled, skill
 
+from halo.errors import LayerError
 from halo.records.targets import SkillTarget
 
 SETTINGS = ".halo/settings.yaml"
@@ -283,6 +284,8 @@ class TestBoundary:
         files = {GLOBAL: 's: {params: {k: "<<NAME>>"}}'}
         assert slots(compiled_agent("{{s.params.k}}", **files)) == []
         files[".halo/skills/s/config.yaml"] = "params: [{key: k, secret: false}]"
+        assert slots(compiled_agent("{{s.params.k}}", **files)) == []  # not for the workspace to open
+        files["global:skills/s/config.yaml"] = "params: [{key: k, secret: false}]"
         result = compiled_agent("{{s.params.k}}", **files)
         assert slots(result) == [("s.params.k", "settings", "{{s.params.k}}")]
         assert "NAME" not in json.dumps([s.template for s in result.manifest.slots])
@@ -298,14 +301,46 @@ class TestBoundary:
         result = compiled_agent("{{s.params.k}}", **files)
         assert "LEAK" not in result.prompt + repr(result.manifest)
 
-    def test_a_skill_of_another_scope_brings_its_own_declarations(self):
-        """The folder that serves the skill declares; a global config.yaml that is overridden does not."""
+    @pytest.mark.parametrize(
+        ("secret", "other"), [(".halo/skills", "global:skills"), ("global:skills", ".halo/skills")]
+    )
+    def test_what_any_scope_declares_secret_is_secret(self, secret, other):
+        """A folder that comes with a workspace cannot open what the user's own declares secret."""
         files = {
-            ".halo/skills/s/config.yaml": "params: [{key: k, secret: true}]",
-            "global:skills/s/config.yaml": "params: [{key: k, secret: false}]",
+            f"{secret}/s/config.yaml": "params: [{key: k, secret: true}]",
+            f"{other}/s/config.yaml": "params: [{key: k, secret: false}]",
             SETTINGS: "s: {params: {k: LEAK}}",
         }
         assert rendered("{{s.params.k}}", **files) == "{{s.params.k}}"
+
+    def test_an_agent_and_a_skill_of_one_name_share_their_secrets(self):
+        files = {
+            ".halo/skills/a/SKILL.md": "x",
+            ".halo/skills/a/config.yaml": "params: [{key: k, secret: true}]",
+            ".halo/agents/a/agent.yaml": agent(skills=["a"]),
+            ".halo/agents/a/AGENT.md": "{{a.params.k}}",
+            SETTINGS: "a: {params: {k: LEAK}}",
+        }
+        assert "LEAK" not in compiled(files).prompt
+
+    @pytest.mark.parametrize(
+        ("declaration", "value"),
+        [
+            ("type: int", "many"),
+            ("type: int", "true"),
+            ("type: float", "x"),
+            ("type: boolean", "1"),
+            ("type: enum, options: [metric, imperial]", "furlong"),
+        ],
+    )
+    def test_a_value_that_does_not_fit_its_declaration_is_an_error(self, declaration, value):
+        files = {
+            ".halo/skills/s/config.yaml": f"params: [{{key: k, {declaration}}}]",
+            SETTINGS: f"\ns:\n  params:\n    k: {value}\n",
+        }
+        with pytest.raises(LayerError) as caught:
+            compiled_agent("{{s.params.k}}", **files)
+        assert (caught.value.file, caught.value.line) == (f"workspace:{SETTINGS}", 4)
 
 
 def test_a_literal_placeholder_is_told_with_file_and_line():

@@ -20,6 +20,7 @@ from halo.files.tree import (
     OverlayTree,
     RecordingTree,
     observe,
+    read_part,
 )
 
 
@@ -137,15 +138,35 @@ def test_the_stamp_is_older_than_the_bytes(disk, tmp_path, monkeypatch):
     assert known.stamp == before != disk.stamp("workspace:d/f")
 
 
-def test_a_listing_with_links_has_no_stamp_because_their_targets_change_without_it(disk, tmp_path):
+def test_what_links_of_a_listing_lead_to_is_recorded_because_it_changes_without_a_trace(disk, tmp_path):
     os.symlink("../later", tmp_path / "d" / "link")
+    os.symlink("f", tmp_path / "d" / "other")
     tree = recording(disk)
     tree.list("workspace:d")
-    [known] = tree.inputs()
-    assert known.stamp is None
-    assert fresh(disk, [known])
+    inputs = tree.inputs()
+    assert [known.path for known in inputs] == ["workspace:d", "workspace:d/link", "workspace:d/other"]
+    assert [known.stamp is not None for known in inputs] == [True, False, True]
+    assert fresh(disk, inputs)
     (tmp_path / "later").mkdir()
-    assert not fresh(disk, [known])
+    assert not fresh(disk, inputs)
+
+
+def test_a_part_of_a_file_is_fresh_while_the_rest_is_edited(disk, tmp_path):
+    (tmp_path / "p").write_bytes(b"head|tail")
+    tree = recording(disk)
+
+    def head(data):
+        return data.partition(b"|")[0]
+
+    assert read_part(tree, "workspace:p", "head", head) == b"head"
+    [known] = tree.inputs()
+    assert known.part == "head"
+    (tmp_path / "p").write_bytes(b"head|another")
+    assert observe(disk, known, head).digest == known.digest
+    (tmp_path / "p").write_bytes(b"face|another")
+    assert observe(disk, known, head).digest != known.digest
+    (tmp_path / "p").unlink()
+    assert observe(disk, known, head).kind == "absent"
 
 
 def test_what_cannot_be_read_is_an_input_too(disk, tmp_path):

@@ -8,6 +8,7 @@ from making import agent, skill, tree
 from halo.errors import LayerError, NoWorkspaceError, UsageError
 from halo.workspace.agents import read_agent
 from halo.workspace.locate import find_workspace, halo_home
+from halo.workspace.params import read_params
 from halo.workspace.places import find_places
 from halo.workspace.settings import (
     GLOBAL_SETTINGS,
@@ -17,7 +18,7 @@ from halo.workspace.settings import (
     lookup,
     read_settings,
 )
-from halo.workspace.skills import list_resources, read_params, read_skill
+from halo.workspace.skills import list_resources, read_skill
 from halo.workspace.trust import Grants, read_demands, read_grants, read_trust, render_trust, trust_file
 
 
@@ -194,7 +195,8 @@ class TestSkills:
         """The reference kept the quotes and the `>`."""
         text = '---\nname: "S one"\ndescription: >\n  folded\n  text\nallowed-tools: [x]\n---\nBODY'
         found = read_skill(tree({".halo/skills/s/SKILL.md": text}), "s")
-        assert (found.name, found.description, found.layer.body) == ("S one", "folded text", "BODY")
+        assert (found.name, found.description) == ("S one", "folded text")
+        assert (found.name_line, found.description_line) == (2, 3)
 
     @pytest.mark.parametrize("text", ["BODY", "---\nname:\n---\nBODY", "---\ndescription:\n---\nBODY"])
     def test_the_id_stands_in_for_a_name(self, text):
@@ -208,7 +210,7 @@ class TestSkills:
                 ".halo/skills/s/SKILL.md": skill("x"),
             }
         )
-        params = read_params(source, "workspace:.halo/skills/s")
+        params = read_params(source, "s")
         assert set(params.declared) == {"a.b", "c"}
         assert [params.is_secret(k) for k in ("a.b", "a.b.c", "a", "a.bc", "c", "d")] == [
             True,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from halo.errors import LayerError
 from halo.workspace.agents import AgentConfig
-from halo.workspace.skills import SkillConfig
+from halo.workspace.params import ParamConfig
 from halo.workspace.yamldoc import convert, load_yaml
 
 
@@ -145,10 +145,10 @@ class TestConversion:
 
     def test_also_inside_lists(self):
         text = "description: x\nparams:\n  - key: a\n  - key: b\n    typ: string\n"
-        assert fails(text, SkillConfig) == (5, "unknown key 'typ'", "did you mean 'type'?")
+        assert fails(text, ParamConfig) == (5, "unknown key 'typ'", "did you mean 'type'?")
 
     def test_a_key_like_nothing_is_answered_with_what_there_is(self):
-        hint = fails("zzz: 1\n", SkillConfig)[2]
+        hint = fails("zzz: 1\n", ParamConfig)[2]
         assert hint == "known: description, params, secrets"
 
     @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ class TestConversion:
             ("", AgentConfig, 1, "the document: expected `object`, got `null`"),
             (
                 "params:\n- key: k\n  type: strin\n",
-                SkillConfig,
+                ParamConfig,
                 3,
                 "params.0.type: invalid enum value 'strin'",
             ),
@@ -188,8 +188,8 @@ class TestConversion:
         assert fails(text, kind)[:2] == (line, message)
 
     def test_an_empty_file_may_stand_for_a_default(self):
-        empty = SkillConfig()
-        assert convert(load_yaml("# nothing\n", "x"), SkillConfig, empty=empty) is empty
+        empty = ParamConfig()
+        assert convert(load_yaml("# nothing\n", "x"), ParamConfig, empty=empty) is empty
 
 
 def test_every_key_and_item_has_its_line():
