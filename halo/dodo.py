@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from doit.exceptions import TaskFailed, UnmetDependency
+from doit.exceptions import InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.reporter import ConsoleReporter
 
 from halo.build.builder import Builder
@@ -32,6 +32,7 @@ class StderrReporter(ConsoleReporter):  # type: ignore[misc]  # doit is untyped
 
     def __init__(self, outstream: Any, options: Any) -> None:  # noqa: ARG002  # doit's signature
         super().__init__(sys.stderr, options)
+        self._told: dict[str, str] = {}
 
     def execute_task(self, task: Any) -> None:
         """Say nothing: the compile action says what it built."""
@@ -44,7 +45,10 @@ class StderrReporter(ConsoleReporter):  # type: ignore[misc]  # doit is untyped
         if isinstance(fail, UnmetDependency):
             return
         message = fail.get_msg() if not isinstance(fail, TaskFailed) else fail.message
-        self.write(f"failed  {task.name.removeprefix('build:')}\n{message}\n")
+        name = task.name.removeprefix("build:")
+        # A layer that many prompts share breaks all of them: it is explained once.
+        first = self._told.setdefault(message, name)
+        self.write(f"failed  {name}\n{message}\n" if first == name else f"failed  {name}  as {first}\n")
 
     def complete_run(self) -> None:
         """Say nothing more: every failure has been told."""
@@ -88,9 +92,13 @@ def _is_fresh(places: Places, target: Target) -> bool:
 
 def task_build() -> Iterator[dict[str, Any]]:
     """Compile every agent, skill and directory's rules that is stale."""
-    builder = _builder()
     yield {"name": None, "doc": "compile every agent, skill and directory's rules that is stale"}
-    for target in default_targets(builder.places.tree()).targets:
+    try:
+        builder = _builder()
+        targets = default_targets(builder.places.tree()).targets
+    except HaloError as error:
+        raise InvalidDodoFile(str(error)) from None  # doit's own way to say it without a traceback
+    for target in targets:
         yield {
             "name": target.name,
             "doc": target.label,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from making import REPOSITORY
 
 from halo.build.builder import Builder
 from halo.workspace.locate import templates_folder
@@ -15,8 +16,6 @@ from halo.workspace.places import Places
 
 # The real model and servers, for every room.
 pytest_plugins = ["real_model"]
-
-REPOSITORY = Path(__file__).resolve().parent.parent
 
 # No deadlines, because a loaded machine is not a bug.
 settings.register_profile("halo", deadline=None, suppress_health_check=[HealthCheck.too_slow])

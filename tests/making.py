@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from halo.compiler.assemble import Compiled
 from halo.compiler.compile import compile_target
 from halo.files.tree import MemoryTree
 from halo.records.targets import AgentTarget, SkillTarget, Target
+
+REPOSITORY = Path(__file__).resolve().parent.parent
 
 MODEL = {"provider": "openai", "id": "m"}
 

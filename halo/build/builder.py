@@ -11,6 +11,7 @@ from halo.build.pointers import Pointers
 from halo.build.store import Store
 from halo.compiler.version import COMPILER
 from halo.errors import ArtifactError, HaloError
+from halo.files.regular import refuse_links
 from halo.records.artifacts import FORMAT, Artifact, Pointer
 from halo.records.targets import Target
 from halo.workspace.places import Places
@@ -29,8 +30,9 @@ class Builder:
 
     def __init__(self, places: Places, now_ns: Callable[[], int] = time.time_ns) -> None:
         self.places = places
+        refuse_links(places.halo, "build", "artifacts")
         self.store = Store(places.halo)
-        self.pointers = Pointers(places.halo)
+        self.pointers = Pointers(places.halo, places.home)
         self.now_ns = now_ns
 
     def status(self, target: Target) -> Status:

@@ -2,15 +2,21 @@
 
 A gate is conservative: whatever it cannot vouch for, it leaves to the pointers. There is one for the whole
 workspace (`build/gate.txt`, its answer is the number of targets) and one beside each pointer that was asked
-for (`build/<target>.gate`, its answer is the artifact's id). This module imports `os` alone, because gates
-are asked before click, msgspec and doit are imported.
+for (`build/<target>.gate`, its answer is the artifact's id). This module imports next to nothing, because
+gates are asked before click, msgspec and doit are imported.
 
-The file: a header line `halo-gate 1 <compiler> <recorded_ns> <lines> <answer>`, a line each for the workspace
-(a gate that was copied along with its folder speaks for the original), Halo's home and the templates, then a
-line a path: `mtime_ns ctime_ns size inode path`, or `- path` for what must be absent.
+The file: a line with the seal of the rest (`halo.files.seal`), a header line
+`halo-gate 1 <compiler> <recorded_ns> <lines> <answer>`, a line each for the workspace (a gate that was copied
+along with its folder speaks for the original), Halo's home and the templates, then a line a path:
+`mtime_ns ctime_ns size inode path`, or `- path` for what must be absent.
 """
 
 import os
+
+from halo.files.regular import read_regular
+from halo.files.seal import machine_key, seal
+
+_LARGEST = 1 << 28  # bytes of a gate
 
 _MAGIC = "halo-gate 1"
 _RACY_NS = 2_000_000_000  # as in halo.files.stamps, which this module must not import
@@ -33,10 +39,15 @@ Roots = tuple[str, str, str]
 
 
 def ask(path: str, roots: Roots, compiler: str) -> str | None:
-    """Return the gate's answer when nothing changed since it was written, else None."""
+    """Return the gate's answer when nothing changed since it was written here, else None."""
+    key = machine_key(roots[1])
+    if key is None:
+        return None
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            header, *lines = file.read().split("\n")
+        sealed, _, content = read_regular(path, _LARGEST).partition(b"\n")
+        if sealed.decode() != seal(key, content):
+            return None
+        header, *lines = content.decode("utf-8", "surrogateescape").split("\n")
         magic, number, gate_compiler, recorded, count, answer = header.split(" ")
         if f"{magic} {number}" != _MAGIC or gate_compiler != compiler:
             return None
@@ -53,7 +64,7 @@ def ask(path: str, roots: Roots, compiler: str) -> str | None:
 def _unchanged(line: str, trusted_before: int) -> bool:
     if line.startswith("- "):
         try:
-            os.stat(line[2:])
+            os.lstat(line[2:])  # a link to nowhere is something
         except (FileNotFoundError, NotADirectoryError):
             return True
         return False
@@ -75,6 +86,7 @@ def render(
     compiler: str,
     recorded_ns: int,
     answer: str,
+    key: bytes,
 ) -> bytes | None:
     """Write a gate: `stamps` maps absolute paths to stat data, None for absent.
 
@@ -90,4 +102,5 @@ def render(
     if any("\n" in line for line in lines):
         return None
     header = f"{_MAGIC} {compiler} {recorded_ns} {len(lines)} {answer}"
-    return ("\n".join([header, *lines]) + "\n").encode("utf-8", "surrogateescape")
+    content = ("\n".join([header, *lines]) + "\n").encode("utf-8", "surrogateescape")
+    return f"{seal(key, content)}\n".encode() + content

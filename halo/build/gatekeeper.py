@@ -1,9 +1,11 @@
 """Writes gates: collects the stat data of what an answer rests on."""
 
 import os
+import stat as stat_modes
 
 from halo.build import gate
 from halo.compiler.version import COMPILER
+from halo.files.seal import machine_key
 from halo.files.stamps import Stamp, is_racy
 from halo.files.stamps import stamp as stamp_of_file
 from halo.files.tree_recording import Input
@@ -35,12 +37,27 @@ class Gatekeeper:
             root, _, relative = known.path.partition(":")
             folder = self._roots[root]
             path = os.path.join(folder, relative) if relative else folder
+            self._ancestors(folder, relative)
             if known.stamp is None:
                 self._sure = self._sure and known.kind == "absent"
                 self._stamps[path] = None
             else:
                 self._sure = self._sure and not is_racy(known.stamp, recorded_ns)
                 self._stamps[path] = _plain(known.stamp)
+
+    def _ancestors(self, folder: str, relative: str) -> None:
+        """Watch the folders on the way to an input: one that becomes a link leads elsewhere."""
+        parts = relative.split("/")[:-1]
+        for depth in range(1, len(parts) + 1):
+            path = os.path.join(folder, *parts[:depth])
+            if path in self._stamps:
+                continue
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue  # what is below it is absent, and watched as such
+            self._sure = self._sure and not stat_modes.S_ISLNK(found.st_mode)
+            self._stamps[path] = _plain(Stamp.of(found))
 
     def files(self, *paths: str) -> None:
         """Add files that must stay as they are now. Take them in before they are read and verified."""
@@ -53,12 +70,16 @@ class Gatekeeper:
         """Write the gate if it can be passed; return whether it was written."""
         if not self._sure:
             return False
+        key = machine_key(self._places.home, make=True)
+        if key is None:
+            return False
         data = gate.render(
             self._stamps,
             roots=gate_roots(self._places),
             compiler=COMPILER,
             recorded_ns=self._now_ns,
             answer=answer,
+            key=key,
         )
         if data is None:
             return False

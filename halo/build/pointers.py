@@ -5,38 +5,53 @@ from collections.abc import Iterator
 
 import msgspec
 
-from halo.files.canonical import readable_json
+from halo.files.canonical import canonical_json, readable_json
+from halo.files.regular import read_regular
+from halo.files.seal import machine_key, seal
 from halo.records.artifacts import FORMAT, Pointer
 from halo.records.targets import Target
 
+_LARGEST = 1 << 26  # bytes of a pointer
+
 
 class Pointers:
-    """`.halo/build/` of one workspace. It may be deleted at any time."""
+    """`.halo/build/` of one workspace. It may be deleted at any time.
 
-    def __init__(self, halo: str) -> None:
+    `halo` is the absolute path of the `.halo/` folder, `home` that of Halo's home, which holds the key that
+    pointers are sealed with.
+    """
+
+    def __init__(self, halo: str, home: str) -> None:
         self.folder = os.path.join(halo, "build")
+        self._home = home
 
     def path(self, target: Target) -> str:
         """Return the absolute path of a target's pointer."""
         return os.path.join(self.folder, *target.name.split("/")) + ".json"
 
     def read(self, target: Target) -> Pointer | None:
-        """Read a pointer; one that is absent, unreadable or of another format counts as absent.
+        """Read a pointer; one that is absent, unreadable, of another format or not sealed here is None.
 
         That costs a compile, never a wrong answer.
         """
+        key = machine_key(self._home)
         try:
-            with open(self.path(target), "rb") as file:
-                pointer = msgspec.json.decode(file.read(), type=Pointer)
-        except (OSError, msgspec.MsgspecError):
+            data = read_regular(self.path(target), _LARGEST)
+            pointer = msgspec.json.decode(data, type=Pointer)
+        except (OSError, msgspec.MsgspecError, RecursionError):
             return None
         # Encoded names may be cut and digested, so the target itself decides.
-        return pointer if pointer.format == FORMAT and pointer.target == target else None
+        if pointer.format != FORMAT or pointer.target != target or key is None:
+            return None
+        return pointer if pointer.seal == _seal(key, pointer) else None
 
     def write(self, pointer: Pointer) -> None:
-        """Replace a target's pointer. Not fsynced: it is rebuilt at will."""
+        """Replace a target's pointer, sealed. Not fsynced: it is rebuilt at will."""
         from halo.files.atomic import replace_file
 
+        key = machine_key(self._home, make=True)
+        if key is not None:
+            pointer = msgspec.structs.replace(pointer, seal=_seal(key, pointer))
         replace_file(self.path(pointer.target), readable_json(pointer))
 
     def orphans(self, targets: set[str]) -> Iterator[str]:
@@ -55,3 +70,7 @@ class Pointers:
                 kept = relative in agents and relative not in ("skills", "scopes")
                 if target not in targets and not kept:
                     yield os.path.join(folder, name)
+
+
+def _seal(key: bytes, pointer: Pointer) -> str:
+    return seal(key, canonical_json(msgspec.structs.replace(pointer, seal="")))

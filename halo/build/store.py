@@ -7,7 +7,10 @@ import msgspec
 from halo.errors import ArtifactError
 from halo.files.canonical import readable_json
 from halo.files.digests import sha256
+from halo.files.regular import read_regular
 from halo.records.artifacts import FORMAT, Artifact, Manifest
+
+_LARGEST = 1 << 30  # bytes of a file of an artifact
 
 _PROMPT = "prompt.md"
 _MANIFEST = "manifest.json"
@@ -55,10 +58,8 @@ class Store:
         """
         prompt_path, manifest_path = self.files(identity)
         try:
-            with open(prompt_path, "rb") as file:
-                prompt = file.read()
-            with open(manifest_path, "rb") as file:
-                record = file.read()
+            prompt = read_regular(prompt_path, _LARGEST)
+            record = read_regular(manifest_path, _LARGEST)
         except OSError as error:
             raise ArtifactError(
                 f"artifact {identity[:12]} cannot be read: {error.strerror}",
@@ -73,7 +74,7 @@ class Store:
             )
         try:
             manifest = msgspec.json.decode(record, type=Manifest)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             manifest = None
         if manifest is None or manifest.format != FORMAT:
             raise ArtifactError(

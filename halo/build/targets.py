@@ -26,5 +26,5 @@ def default_targets(tree: Tree) -> Survey:
     found += [SkillTarget(skill) for skill in list_skills(tree)]
     directories = find_directories(tree)
     found += [ScopeTarget(directory) for directory in directories.with_rules]
-    oddities = find_oddities(tree, complete=directories.complete)
+    oddities = find_oddities(tree, directories)
     return Survey(sorted(found, key=lambda t: t.name), oddities)

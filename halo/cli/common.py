@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from halo.errors import UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,14 +27,7 @@ def open_builder(workspace: str | None) -> "Builder":
 def agent_target(builder: "Builder", agent: str, role: str, directory: str | None) -> "AgentTarget":
     """Make the target that the options name. A directory outside the workspace is a `UsageError`."""
     from halo.records.targets import AgentTarget
+    from halo.workspace.locate import relative_directory
 
-    relative = ""
-    if directory is not None:
-        root = os.path.realpath(builder.places.workspace)
-        given = os.path.realpath(os.path.join(builder.places.workspace, directory))
-        if given != root and not given.startswith(root.rstrip(os.sep) + os.sep):
-            raise UsageError(f"--dir {directory}: outside the workspace {root}")
-        if not os.path.isdir(given):
-            raise UsageError(f"--dir {directory}: no such folder in the workspace")
-        relative = "" if given == root else os.path.relpath(given, root).replace(os.sep, "/")
+    relative = relative_directory(builder.places.workspace, directory) if directory is not None else ""
     return AgentTarget(agent, "sub" if role == "sub" else "root", relative)

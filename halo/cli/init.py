@@ -27,7 +27,7 @@ def command(*, directory: str, home: bool) -> None:
 
     Existing files are kept as they are.
     """
-    from halo.workspace.locate import halo_home, templates_folder
+    from halo.workspace.locate import HALO_DIR, halo_home, templates_folder
 
     templates = templates_folder()
     if home:
@@ -40,6 +40,12 @@ def command(*, directory: str, home: bool) -> None:
         return
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise UsageError(f"{directory} is not a folder")
+    own = os.path.realpath(halo_home(os.environ))
+    if os.path.realpath(os.path.join(directory, HALO_DIR)) == own:
+        raise UsageError(
+            f"{directory} is where Halo's own home lies, and cannot be a workspace",
+            hint="choose another folder; halo init --global seeds the home",
+        )
     _copy(os.path.join(templates, "workspace"), directory)
     _put(os.path.join(directory, ".halo", ".gitignore"), _GITIGNORE)
     click.echo(f'next: cd {directory} && halo model pull && halo run "Hello"', err=True)

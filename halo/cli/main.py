@@ -1,6 +1,8 @@
 """The `halo` command: commands are imported when they are called, errors become messages."""
 
 import importlib
+import io
+import sys
 from collections.abc import Sequence
 
 import click
@@ -62,6 +64,10 @@ def run(arguments: Sequence[str]) -> int:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     debug = "--debug" in arguments[:end]
     words = [word for i, word in enumerate(arguments) if word != "--debug" or i > end]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A prompt is UTF-8 wherever it is printed; a locale must not change or refuse a byte of it.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     try:
         result = halo.main(words, prog_name="halo", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -13,6 +13,26 @@ from halo.errors import HaloError
 from halo.workspace.locate import find_workspace, halo_home, templates_folder
 
 
+def open_streams() -> None:
+    """Give a process that was started with closed streams (`>&-`) streams that lead nowhere."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def flushed(code: int) -> int:
+    """Write out what is buffered, so that a full disk is a message and an exit code."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return reader_gone()
+    except OSError as error:
+        sys.stderr.write(f"halo: the output could not be written: {error.strerror}\n")
+        reader_gone()
+        return 1
+    return code
+
+
 def reader_gone() -> int:
     """Answer a reader that went away (`| head`): nothing more may be written, at exit neither."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -79,12 +99,8 @@ def _prompt(options: dict[str, str] | None) -> int | None:
     text = _read(*passed) if passed is not None else _fresh(options, agent, role)
     if text is None:
         return None
-    try:
-        sys.stdout.buffer.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return reader_gone()
-    return 0
+    sys.stdout.buffer.write(text)
+    return flushed(0)
 
 
 def _read(workspace: str, artifact: str) -> bytes | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from halo.cli.common import agent_target, open_builder, workspace_option
+from halo.cli.common import open_builder, workspace_option
 from halo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def command(
     """Send MESSAGE (or what is on stdin) to an agent and print its answer.
 
     Without -s and -n the newest session that `halo run` began with that agent goes on. Progress and
-    figures go to stderr. Ctrl-C ends the turn; what was said so far is kept in the session.
+    figures go to stderr. A message that begins with `-` goes behind `--`. Ctrl-C ends the turn; what was
+    said so far is kept in the session.
     """
     if session is not None and new:
         raise UsageError("-s goes on in a session, -n begins one: choose one of them")
@@ -59,11 +60,18 @@ def command(
 
 
 def _message(argument: str | None) -> str:
-    text = argument
-    if text is None:
-        if sys.stdin.isatty():
-            raise UsageError("no message", hint='halo run "MESSAGE", or pipe one in')
-        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    if argument is not None:
+        data = os.fsencode(argument)  # the bytes that were typed, whatever the locale made of them
+    elif sys.stdin.isatty():
+        raise UsageError("no message", hint='halo run "MESSAGE", or pipe one in')
+    else:
+        data = sys.stdin.buffer.read()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"the message is not UTF-8 (byte {error.start + 1})", hint="convert it, or send a file's name"
+        ) from None
     if not text.strip():
         raise UsageError("the message is empty")
     return text
@@ -79,20 +87,17 @@ def _talk(
     frozen: bool,
     streamed: bool,
 ) -> "Reply":
-    import asyncio
-
     from halo.models.catalogue import cache_dir
     from halo.sessions.choice import choose
     from halo.sessions.find import sessions_folder
-    from halo.sessions.talk import Desk, talk
+    from halo.sessions.talk import Desk, run_talk
 
     builder = open_builder(workspace)
     sessions = sessions_folder(builder.places.halo)
     choice = choose(sessions, agent, "cli", named=session, new=new)
-    target = agent_target(builder, choice.agent, "root", None)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
     show = _show_all if streamed else _show_progress
-    return asyncio.run(talk(desk, target, choice, message, show, frozen=frozen))
+    return run_talk(desk, choice, message, show, frozen=frozen)
 
 
 def _show_all(event: "TextDelta | ThinkingDelta | Notice | ToolResultAdded") -> None:

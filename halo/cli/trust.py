@@ -32,8 +32,8 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
         for agent, provider, endpoint in demands.endpoints:
             here = " (on this machine)" if is_loopback(endpoint) else ""
             click.echo(f"agent {agent} talks to {endpoint}{here} as {provider}, with that provider's key")
-        for name in demands.environment:
-            click.echo(f"settings.yaml reads the environment variable {name}")
+        for setting, variable in demands.environment:
+            click.echo(f"settings.yaml: {setting} brings the environment variable {variable} into prompts")
         if not demands.endpoints and not demands.environment:
             click.echo("this workspace asks for nothing that needs trust")
             return 0
@@ -46,7 +46,7 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
         if revoke:
             entries.pop(os.path.realpath(places.workspace), None)
         else:
-            entries[os.path.realpath(places.workspace)] = demands.digest
+            entries[os.path.realpath(places.workspace)] = demands.digests
         replace_file(path, render_trust(entries), mode=0o600)
     click.echo("trust taken back" if revoke else "trusted", err=True)
     return 0

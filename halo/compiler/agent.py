@@ -20,6 +20,7 @@ from halo.workspace.layers import (
     directory_layers,
     index_layer,
     instructions_layer,
+    one_line,
     prompt_scope,
     user_layer,
 )
@@ -126,11 +127,14 @@ def user_names(user: Layer | None) -> dict[str, Piece]:
     """Return `user_name` and `ai_name` as USER.md's front matter gives them."""
     if user is None or user.front is None:
         return {}
-    return {
-        key: Piece(" ".join(str(value).split()), user.source, user.front.line(key))
-        for key in ("user_name", "ai_name")
-        if (value := user.value(key)) is not None
-    }
+    found = {}
+    for key in ("user_name", "ai_name"):
+        value = user.value(key)
+        if isinstance(value, dict | list):
+            raise user.front.error(f"{key}: a name is plain text", key)
+        if value is not None:
+            found[key] = Piece(one_line(str(value)), user.source, user.front.line(key))
+    return found
 
 
 def _rules(tree: Tree, target: AgentTarget, agent: Agent) -> list[Part]:

@@ -14,7 +14,7 @@ from halo.errors import LayerError
 from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
 from halo.workspace.layers import Layer
-from halo.workspace.params import Declared, Params, misfit, read_params
+from halo.workspace.params import PARAM, Declared, Params, misfit, read_params
 from halo.workspace.settings import (
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
@@ -24,7 +24,6 @@ from halo.workspace.settings import (
 )
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w-][\w.-]*)\s*\}\}")
-PARAM = re.compile(r"([\w-]+)\.params\.([\w-][\w.-]*)\Z")
 
 # Filled by whoever runs the turn.
 _BUILTIN_SLOTS = frozenset({"workspace_root", "working_dir", "now"})

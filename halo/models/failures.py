@@ -29,8 +29,10 @@ class Call(msgspec.Struct, frozen=True):
 
     def redact(self, text: str) -> str:
         """Return `text` without the key, in one line and cut to a readable length."""
-        if self.key:
-            text = text.replace(self.key, "[key]")
+        # As it is, and as an error message may quote it.
+        for spelling in (self.key, repr(self.key)[1:-1], self.key.strip()):
+            if spelling:
+                text = text.replace(spelling, "[key]")
         text = " ".join(text.split())
         return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 

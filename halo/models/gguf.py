@@ -82,7 +82,10 @@ def verify(path: str, cache: str) -> ModelFile:
     found = ModelFile(path, sha256_file(path), info.context_length)
     if not is_racy(now, recorded):
         entry = _Kept(_FORMAT, now, found.sha256, found.context_length)
-        replace_file(side, msgspec.json.encode(entry), mode=0o600)
+        try:
+            replace_file(side, msgspec.json.encode(entry), mode=0o600)
+        except OSError:
+            return found  # it only saves the next call a second
     return found
 
 

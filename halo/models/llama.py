@@ -86,7 +86,7 @@ def start(path: str, *, alias: str, context_tokens: int, threads: int, states: s
             f"llama.cpp cannot load this model: {_reason(xllamacpp, params) or error}",
             file=path,
             hint="the model may need a newer engine (`pip install -U xllamacpp`) or more memory "
-            "(a smaller `model.context_tokens`)",
+            "(a smaller `context.max_tokens`)",
         ) from error
 
 

@@ -135,7 +135,14 @@ class Local:
         if self._client is None:
             from halo.models.llama_client import LlamaClient
 
-            self._store.prepare()
+            try:
+                self._store.prepare()
+            except OSError:
+                # A cache that cannot be written costs time, never a turn: states live as long as the process.
+                import tempfile
+
+                self._store = StateStore(tempfile.mkdtemp(prefix="halo-"))
+                self._store.prepare()
             self._engine = await asyncio.to_thread(
                 llama.start,
                 file.path,
@@ -197,7 +204,7 @@ class Local:
             context = self._context(file)
             raise ProviderError(
                 f"the prompt has {tokens:,} tokens without its history; the context holds {context:,}",
-                hint="shorten the prompt, set a larger `model.context_tokens`, or choose a model with more",
+                hint="shorten the prompt, set a larger `context.max_tokens`, or choose a model with more",
             )
         yield Notice(f"reading {tokens:,} prompt tokens for the first time")
         await client.prefill(rendered)

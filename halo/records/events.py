@@ -2,6 +2,9 @@
 
 An `Event` is the envelope; `data` stays raw until somebody wants it, so that types written by a newer
 version are kept. The checksum belongs to the log (`halo.files.log`), not to the event.
+
+Words from a closed list (a reason, a role) are plain `str` here: one that a later version adds must not make
+the event unreadable, and a turn that ended with it has ended.
 """
 
 from typing import Literal
@@ -9,11 +12,13 @@ from typing import Literal
 import msgspec
 
 from halo.records.messages import Message, ToolResult
+from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
 
 FORMAT = 1
 
-EndReason = Literal["done", "max_tokens", "steps", "error", "interrupted"]
+# What this version writes as the reason of `turn.ended`; it reads any.
+EndReason = Literal["done", "max_tokens", "steps", "refusal", "error", "interrupted"]
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -31,14 +36,43 @@ class Event(msgspec.Struct, frozen=True):
     data: msgspec.Raw
 
 
+class Attached(msgspec.Struct, frozen=True):
+    """What stands in the place of `data` that is too large for a line: the SHA-256 and length of its JSON.
+
+    The JSON is the file `attachments/<sha256>.json` in the session's folder.
+    """
+
+    attachment: str
+    bytes: int
+
+
+class SessionTarget(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An `AgentTarget` on disk, spelt as in manifests, with plain words in the place of closed lists."""
+
+    kind: str
+    agent: str
+    role: str = "root"
+    directory: str = ""
+    mode: str = "full"
+    platform: str = "posix"
+    access: str = "full"
+
+    @classmethod
+    def of(cls, target: AgentTarget) -> "SessionTarget":
+        """Write down `target`."""
+        return msgspec.convert(msgspec.to_builtins(target), cls)
+
+    def target(self) -> AgentTarget:
+        """Return what was written down. Raises `msgspec.ValidationError` for words of a later version."""
+        return msgspec.convert(msgspec.to_builtins(self), AgentTarget)
+
+
 class SessionCreated(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`session.created`: who it is with and who began it (`cli`, later channels and parents)."""
+    """`session.created`: whom it is with, and who began it (`cli`, later channels and parents)."""
 
     session: str
-    agent: str
+    target: SessionTarget
     origin: str
-    role: Literal["root", "sub"] = "root"
-    directory: str = ""
 
 
 class TurnStarted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -85,9 +119,9 @@ class UsageReported(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`turn.ended`: why the turn is over; `error` holds the message where it failed."""
+    """`turn.ended`: why the turn is over (`EndReason`); `error` holds the message where it failed."""
 
-    reason: EndReason
+    reason: str
     error: str = ""
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import NamedTuple
 
 from halo.models.adapter import Adapter, Finished, Notice, Request, TextDelta, ThinkingDelta
@@ -13,12 +14,16 @@ from halo.records.events import (
     TurnEnded,
     UsageReported,
 )
-from halo.records.messages import Message, Text
+from halo.records.messages import Message, Text, ToolResult
+from halo.runner.calls import call_ids, fresh_ids
 from halo.runner.slots import Filled
+from halo.runner.threads import tool_work
 from halo.tools.toolbox import Toolbox
 
 # Model calls in a turn. A loop that needs more is lost.
 MOST_STEPS = 25
+
+NOT_RUN = "This call was not run: the provider refused to go on."
 
 TurnEvent = MessageAdded | ToolResultAdded | UsageReported | TurnEnded | TextDelta | ThinkingDelta | Notice
 
@@ -38,7 +43,8 @@ async def run_turn(
 
     Whoever consumes it keeps the records (`MessageAdded`, `ToolResultAdded`, `UsageReported`,
     `TurnEnded`) before asking for the next event: nothing goes on before it is kept. Ends with
-    `TurnEnded`, or raises what the adapter raises. `clock` is in seconds.
+    `TurnEnded`, or raises what the adapter raises. A consumer that breaks off closes this generator, which
+    closes the adapter's stream before anybody closes the adapter. `clock` is in seconds.
     """
     runtime = turn.artifact.manifest.runtime
     assert runtime is not None  # noqa: S101  # agents have one
@@ -52,13 +58,15 @@ async def run_turn(
             binding=runtime.binding,
         )
         finished: Finished | None = None
-        async for event in adapter.stream(request):
-            if isinstance(event, Finished):
-                finished = event
-            else:
-                yield event
+        async with aclosing(adapter.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    finished = event
+                else:
+                    yield event
         assert finished is not None  # noqa: S101  # the adapter's promise
         message = finished.message if finished.message.content else Message("assistant", (Text(""),))
+        message = fresh_ids(message, call_ids(history))
         yield MessageAdded(message)
         yield UsageReported(
             provider=adapter.provider,
@@ -68,13 +76,18 @@ async def run_turn(
             stop_reason=finished.stop_reason,
             restored=finished.restored,
         )
-        if not message.calls:
+        refused = finished.stop_reason == "refusal"
+        if refused:
+            for call in message.calls:
+                yield ToolResultAdded(ToolResult(call.id, NOT_RUN, is_error=True), call.name)
+        if refused or not message.calls:
             yield TurnEnded(_reason(finished))
             return
         results = []
         for call in message.calls:
             began = clock()
-            result = await toolbox.run(call)
+            with tool_work():
+                result = await toolbox.run(call)
             results.append(result)
             yield ToolResultAdded(result, call.name, round((clock() - began) * 1000))
         history = (*history, message, Message("user", tuple(results)))
@@ -82,4 +95,8 @@ async def run_turn(
 
 
 def _reason(finished: Finished) -> EndReason:
-    return "max_tokens" if finished.stop_reason == "max_tokens" else "done"
+    match finished.stop_reason:
+        case "max_tokens" | "refusal" as reason:
+            return reason
+        case _:
+            return "done"

@@ -4,20 +4,28 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
-from halo.errors import UsageError
-from halo.records.events import SessionCreated
+import msgspec
+
+from halo.errors import LogError, UsageError
+from halo.records.events import SessionCreated, SessionTarget
+from halo.records.targets import AgentTarget
 from halo.sessions.find import find_session, newest
-from halo.sessions.folder import OpenSession, SessionFolder
+from halo.sessions.folder import OpenSession, SessionFolder, check_writable
 from halo.sessions.ids import new_session_id
 
 
 class Choice(NamedTuple):
-    """A session to talk in: `folder` of an existing one, or None to begin one with `agent`."""
+    """A session to talk in: `folder` of an existing one, or None to begin one.
+
+    `target` is whom it is with: of an existing session what it was begun with, so that a session of a
+    sub-agent or in a directory goes on as what it is. `notices` are for the user.
+    """
 
     sessions: str
     folder: SessionFolder | None
-    agent: str
+    target: AgentTarget
     origin: str
+    notices: tuple[str, ...] = ()
 
     def open(self, now_ns: Callable[[], int]) -> OpenSession:
         """Take the session for a turn; a new one is created now."""
@@ -26,7 +34,7 @@ class Choice(NamedTuple):
         folder = SessionFolder(self.sessions, new_session_id(now_ns(), secrets.token_bytes(6)))
         session = folder.open(now_ns, create=True)
         try:
-            session.append(SessionCreated(folder.id, self.agent, self.origin), turn=0)
+            session.append(SessionCreated(folder.id, SessionTarget.of(self.target), self.origin), turn=0)
         except BaseException:
             session.close()
             raise
@@ -37,17 +45,46 @@ def choose(sessions: str, agent: str | None, origin: str, *, named: str | None, 
     """Choose: `named` must exist; without it and without `new` the newest that `origin` began with the agent.
 
     `agent` None: whoever the named session is with, else `default`. A named session with another agent
-    is the user's mistake: it is never carried on by somebody else.
+    is the user's mistake: it is never carried on by somebody else. Raises `LogError` for a named session
+    that cannot be read; others that cannot are passed over with a notice.
     """
     if named is not None:
-        folder = find_session(sessions, named)
-        created = folder.read().created
-        partner = created.agent if created is not None else ""
-        if agent is not None and partner != agent:
-            raise UsageError(
-                f"session {named} is with agent {partner!r}, not {agent!r}",
-                hint=f"leave -a away, or begin a new one: -n -a {agent}",
-            )
-        return Choice(sessions, folder, partner, origin)
+        return _named(sessions, agent, origin, named)
     who = agent or "default"
-    return Choice(sessions, None if new else newest(sessions, who, origin), who, origin)
+    if not new:
+        found = newest(sessions, who, origin)
+        if found.folder is not None and found.header is not None and found.header.target is not None:
+            target = _known(found.folder, found.header.target)
+            return Choice(sessions, found.folder, target, origin, found.notices)
+        return Choice(sessions, None, AgentTarget(who), origin, found.notices)
+    return Choice(sessions, None, AgentTarget(who), origin)
+
+
+def _named(sessions: str, agent: str | None, origin: str, named: str) -> Choice:
+    folder = find_session(sessions, named)
+    conversation = folder.read()
+    check_writable(folder, conversation)
+    if conversation.created is None:
+        raise LogError(
+            "its first event, which says whom the session is with, is damaged",
+            file=folder.events,
+            hint="begin a new session: -n",
+        )
+    target = _known(folder, conversation.created.target)
+    if agent is not None and target.agent != agent:
+        raise UsageError(
+            f"session {named} is with agent {target.agent!r}, not {agent!r}",
+            hint=f"leave -a away, or begin a new one: -n -a {agent}",
+        )
+    return Choice(sessions, folder, target, origin)
+
+
+def _known(folder: SessionFolder, target: SessionTarget) -> AgentTarget:
+    try:
+        return target.target()
+    except msgspec.ValidationError as error:
+        raise LogError(
+            f"was begun by a newer version of Halo: {error}",
+            file=folder.events,
+            hint="use the newer Halo to go on in this session, or begin another one: -n",
+        ) from error

@@ -6,23 +6,37 @@ import msgspec
 
 from halo.files.atomic import replace_file
 from halo.files.canonical import readable_json
-from halo.files.log import read_log
-from halo.records.events import Event, MessageAdded, ToolResultAdded, TurnEnded, TurnStarted
+from halo.records.events import (
+    Event,
+    MessageAdded,
+    SessionTarget,
+    ToolResultAdded,
+    TurnEnded,
+    TurnStarted,
+)
 from halo.records.messages import Text, ToolCall
 from halo.records.usage import Usage
 from halo.sessions.folder import SessionFolder
-from halo.sessions.history import Conversation, decode_events
+from halo.sessions.history import Conversation
+from halo.sessions.reading import Unread, payload_of
 
 FORMAT = 1
 _TITLE = 60  # characters
+_APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Header(msgspec.Struct, frozen=True):
-    """session.json: what lists show of a session. `seq` is the last event that went into it."""
+    """session.json: what lists show of a session. `seq` is the last event that went into it.
+
+    `target` is whom the session is with, `agent` its name once more, for people; null and empty where the
+    first event is damaged. `log_bytes` and `transcript_bytes` are the sizes of the files when it was made:
+    another size means that the header, or the transcript, is not of this log as it is now.
+    """
 
     format: int
     id: str
     agent: str
+    target: SessionTarget | None
     origin: str
     title: str
     created_at: str
@@ -32,9 +46,13 @@ class Header(msgspec.Struct, frozen=True):
     model: str
     artifact: str
     usage: Usage
+    log_bytes: int
+    transcript_bytes: int = 0
 
 
-def header_of(session_id: str, conversation: Conversation) -> Header:
+def header_of(
+    session_id: str, conversation: Conversation, *, log_bytes: int, transcript_bytes: int = 0
+) -> Header:
     """Derive the header from the folded log."""
     created = conversation.created
     first = next((m.text for m in conversation.messages if m.role == "user" and m.text), "")
@@ -42,7 +60,8 @@ def header_of(session_id: str, conversation: Conversation) -> Header:
     return Header(
         format=FORMAT,
         id=session_id,
-        agent=created.agent if created else "",
+        agent=created.target.agent if created else "",
+        target=created.target if created else None,
         origin=created.origin if created else "",
         title=title if len(title) <= _TITLE else title[: _TITLE - 1] + "…",
         created_at=conversation.created_at,
@@ -52,60 +71,89 @@ def header_of(session_id: str, conversation: Conversation) -> Header:
         model=conversation.model,
         artifact=conversation.started.artifact if conversation.started else "",
         usage=conversation.usage,
+        log_bytes=log_bytes,
+        transcript_bytes=transcript_bytes,
     )
 
 
 def read_header(folder: SessionFolder) -> Header | None:
-    """Read session.json, or derive it from the log when it is missing or wrong. None without a log."""
+    """Read session.json, or derive it from the log when it is missing, wrong or older. None without a log.
+
+    It is older when the log has another size than it had: a log only grows. That happens while a turn runs,
+    and when one ended without writing it (a kill, a full disk). Raises `LogError` when it has to be derived
+    and the log cannot be read.
+    """
+    size = _size(folder.events)  # before it is read: what grows meanwhile must not be taken for known
+    if size is None:
+        return None
+    stored = _stored(folder)
+    if stored is not None and stored.log_bytes == size:
+        return stored
+    return header_of(folder.id, folder.read(), log_bytes=size)
+
+
+def _stored(folder: SessionFolder) -> Header | None:
+    """Read session.json as it is; None when it is missing or wrong."""
     try:
         with open(os.path.join(folder.path, "session.json"), "rb") as file:
             header = msgspec.json.decode(file.read(), type=Header)
-        if header.format == FORMAT and header.id == folder.id:
-            return header
     except (OSError, msgspec.MsgspecError):
-        pass  # derived: the log decides
-    return header_of(folder.id, folder.read()) if folder.exists() else None
+        return None  # derived: the log decides
+    return header if header.format == FORMAT and header.id == folder.id else None
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return None
 
 
 def write_derived(folder: SessionFolder, conversation: Conversation) -> None:
-    """Bring session.json and transcript.md up to date; only what is new is rendered when both fit."""
+    """Bring session.json and transcript.md up to date with a session that this process holds.
+
+    Only what is new is rendered when the transcript is the one that session.json tells of. Raises OSError
+    (a full disk, something in the way), which the next call makes good, and `LogError`.
+    """
     transcript = os.path.join(folder.path, "transcript.md")
-    known = read_header(folder)
-    fits = (
-        known is not None
-        and known.seq < conversation.seq
-        and os.path.exists(os.path.join(folder.path, "session.json"))
-        and os.path.exists(transcript)
-    )
-    after = known.seq if fits and known is not None else 0
-    text = "".join(render_event(e) for e in decode_events(read_log(folder.events), []) if e.seq > after)
-    if after:
-        with open(transcript, "a", encoding="utf-8") as file:
-            file.write(text)
+    known, size = _stored(folder), _size(transcript)
+    grows = known is not None and known.seq <= conversation.seq and size == known.transcript_bytes > 0
+    after = known.seq if grows and known is not None else 0
+    text = "".join(render(found) for found in folder.read_events(after=after))
+    if grows and size is not None:
+        data = text.encode()
+        _append(transcript, data)
+        size += len(data)
     else:
-        replace_file(transcript, f"# Session {folder.id}\n{text}".encode())
-    replace_file(os.path.join(folder.path, "session.json"), readable_json(header_of(folder.id, conversation)))
+        data = f"# Session {folder.id}\n{text}".encode()
+        replace_file(transcript, data)
+        size = len(data)
+    header = header_of(folder.id, conversation, log_bytes=_size(folder.events) or 0, transcript_bytes=size)
+    replace_file(os.path.join(folder.path, "session.json"), readable_json(header))
 
 
-def render_event(event: Event) -> str:
+def _append(path: str, data: bytes) -> None:
+    with open(os.open(path, _APPEND), "ab") as file:
+        file.write(data)
+
+
+def render(found: Event | Unread) -> str:
     """Write one event as Markdown; empty for what a reader of the transcript does not need."""
-    try:
-        match event.type:
-            case "turn.started":
-                started = msgspec.json.decode(event.data, type=TurnStarted)
-                return f"\n## Turn {event.turn} · {event.ts}\n\nartifact `{started.artifact[:12]}`\n"
-            case "message":
-                return _message(msgspec.json.decode(event.data, type=MessageAdded))
-            case "tool.result":
-                result = msgspec.json.decode(event.data, type=ToolResultAdded)
-                mark = " (error)" if result.result.is_error else ""
-                return f"\n**{result.tool}**{mark}\n\n{_fenced(result.result.text)}"
-            case "turn.ended":
-                ended = msgspec.json.decode(event.data, type=TurnEnded)
-                return "" if ended.reason == "done" else f"\n*{ended.reason}* {ended.error}\n"
-    except msgspec.MsgspecError:
-        return f"\n*event {event.seq} cannot be read*\n"
-    return ""
+    if isinstance(found, Unread):
+        # A line without an envelope has no place among the turns.
+        return f"\n*{found.problem}*\n" if found.event is not None else ""
+    data, newer = payload_of(found)
+    match data:
+        case TurnStarted():
+            return f"\n## Turn {found.turn} · {found.ts}\n\nartifact `{data.artifact[:12]}`\n"
+        case MessageAdded():
+            return _message(data)
+        case ToolResultAdded():
+            mark = " (error)" if data.result.is_error else ""
+            return f"\n**{data.tool}**{mark}\n\n{_fenced(data.result.text)}"
+        case TurnEnded():
+            return "" if data.reason == "done" else f"\n*{data.reason}* {data.error}\n"
+    return f"\n*{newer}*\n" if newer else ""
 
 
 def _message(added: MessageAdded) -> str:

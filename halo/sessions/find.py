@@ -3,8 +3,9 @@
 import os
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from halo.errors import UnknownNameError
+from halo.errors import LogError, UnknownNameError
 from halo.sessions.derived import Header, read_header
 from halo.sessions.folder import SessionFolder
 
@@ -38,11 +39,38 @@ def find_session(sessions: str, session_id: str) -> SessionFolder:
     raise UnknownNameError.of("session", session_id, list(session_ids(sessions)))
 
 
-def newest(sessions: str, agent: str, origin: str) -> SessionFolder | None:
-    """Return the newest session that `origin` began with `agent`."""
+class Newest(NamedTuple):
+    """The newest session that fits, None if none does, and what was passed over because it is damaged."""
+
+    folder: SessionFolder | None
+    header: Header | None
+    notices: tuple[str, ...]
+
+
+def newest(sessions: str, agent: str, origin: str) -> Newest:
+    """Find the newest session that `origin` began with `agent`.
+
+    A newer one that cannot be read may have nothing to do with it, so it is passed over, and told of.
+    """
+    damaged: list[str] = []
     for session_id in session_ids(sessions):
         folder = SessionFolder(sessions, session_id)
-        header: Header | None = read_header(folder)
-        if header is not None and header.agent == agent and header.origin == origin:
-            return folder
-    return None
+        try:
+            header = read_header(folder)
+        except LogError as error:
+            damaged.append(f"{session_id} ({error.message})")
+            continue
+        if header is None or header.seq == 0 == header.log_bytes:
+            continue  # nothing was ever recorded: it died while it was created
+        if header.target is None:
+            damaged.append(f"{session_id} (its beginning is lost)")
+        elif header.agent == agent and header.origin == origin:
+            return Newest(folder, header, _passed_over(damaged))
+    return Newest(None, None, _passed_over(damaged))
+
+
+def _passed_over(damaged: list[str]) -> tuple[str, ...]:
+    if not damaged:
+        return ()
+    more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+    return (f"warning: sessions that cannot be read are passed over: {', '.join(damaged[:3])}{more}",)

@@ -1,18 +1,22 @@
 """A session's folder on disk: `.halo/sessions/<yyyy-mm>/<id>/` (docs/reference/formats.md)."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
+from halo.errors import LogError
+from halo.files import ops
 from halo.files.locks import FileLock, hold
 from halo.files.log import CheckedLog, read_log
 from halo.records.events import FORMAT, NAMES, Event, EventData, ToolResultAdded, TurnEnded
 from halo.records.messages import ToolResult
+from halo.sessions.attachments import fetch, put_aside
 from halo.sessions.history import Conversation, fold
 from halo.sessions.ids import month_of, timestamp
+from halo.sessions.reading import Unread, read_events
 
 EVENTS = "events.jsonl"
 
@@ -36,31 +40,76 @@ class SessionFolder:
 
     def read(self) -> Conversation:
         """Fold the log. Raises `LogError` when it cannot be read."""
-        return fold(read_log(self.events))
+        return fold(read_log(self.events), self._fetch)
+
+    def read_events(self, *, after: int = 0) -> Iterator[Event | Unread]:
+        """Read the events behind the sequence number `after`, with their attachments. Raises `LogError`."""
+        return read_events(read_log(self.events), self._fetch, after=after)
+
+    def _fetch(self, data: bytes) -> bytes:
+        return fetch(self.path, data)
+
+    def make(self) -> None:
+        """Make the folder; its name and those above it survive a power loss. Raises OSError.
+
+        A folder that is there already may have been made by a process that died before its name was synced.
+        So all names that the log will depend on are synced, whoever made them.
+        """
+        ops.make_dirs(self.path, sync=True)
+        month = os.path.dirname(self.path)
+        sessions = os.path.dirname(month)
+        for folder in (month, sessions, os.path.dirname(sessions)):
+            ops.fsync_dir(folder)
 
     def open(self, now_ns: Callable[[], int], *, create: bool = False) -> "OpenSession":
         """Take the session for one turn. Raises `BusyError` while another process has it."""
         return OpenSession(self, now_ns, create=create)
 
 
+def check_writable(folder: SessionFolder, conversation: Conversation) -> None:
+    """Raise LogError for a log that holds what a later version wrote and this one cannot read.
+
+    Going on would leave a gap where those events are, for this version's model and for the later version.
+    """
+    if conversation.newer:
+        rest = len(conversation.newer) - 1
+        raise LogError(
+            f"was written by a newer version of Halo: {conversation.newer[0]}"
+            + (f" (and {rest} more)" if rest else ""),
+            file=folder.events,
+            hint="use the newer Halo to go on in this session, or begin another one; this one is as it was",
+        )
+
+
 class OpenSession:
     """A session that this process holds: the kernel lock, the log, and the conversation so far.
 
     A context manager. Opening mends what a dead process left: the torn tail, and an unfinished turn,
-    whose calls without a result are answered as interrupted, once and for good.
+    whose calls without a result are answered as interrupted, once and for good. A log that a newer version
+    has written to is refused (`check_writable`) and stays as it is.
+
+    `sound` is False after an event could not be appended: whether it is in the log is then unknown, so
+    nothing more goes into it, and the next one who opens the session mends it.
     """
 
     def __init__(self, folder: SessionFolder, now_ns: Callable[[], int], *, create: bool) -> None:
         self.folder = folder
+        self.sound = True
         self._now_ns = now_ns
+        if create:
+            folder.make()  # the lock would make it too, without syncing its name
+        elif not folder.exists():
+            raise LogError("there is no log here", file=folder.events, hint="check the id of the session")
         self._lock: FileLock = hold(
             os.path.join(folder.path, "lock"), what=f"session {folder.id}", timeout=0.0
         )
         self._lock.acquire()
         try:
+            # Read before it is opened, because opening closes a torn tail.
+            self.conversation = folder.read() if folder.exists() else Conversation()
+            check_writable(folder, self.conversation)
             self._log = CheckedLog.open(folder.events, create=create)
             try:
-                self.conversation = folder.read()
                 self._mend()
             except BaseException:
                 self._log.close()
@@ -69,18 +118,30 @@ class OpenSession:
             self._lock.release()
             raise
 
-    def append(self, data: EventData, *, turn: int | None = None) -> None:
-        """Append an event and keep it through power loss; `turn` is the current one unless given."""
+    def append(self, data: EventData, *, turn: int | None = None) -> Event:
+        """Append an event, keep it through power loss, and return it; `turn` is the current one unless given.
+
+        Raises LogError when the system refuses, and ever after.
+        """
+        if not self.sound:
+            raise LogError(
+                "takes no more events: an earlier one could not be written", file=self.folder.events
+            )
+        payload = msgspec.json.encode(data)
         event = Event(
             format=FORMAT,
             seq=self.conversation.seq + 1,
             ts=timestamp(self._now_ns()),
             type=NAMES[type(data)],
             turn=self.conversation.turn if turn is None else turn,
-            data=msgspec.Raw(msgspec.json.encode(data)),
+            data=msgspec.Raw(payload),
         )
-        self._log.append(msgspec.json.encode(event))
+        self.sound = False
+        stored = msgspec.Raw(put_aside(self.folder.path, payload))
+        self._log.append(msgspec.json.encode(msgspec.structs.replace(event, data=stored)))
+        self.sound = True
         self.conversation.add(event)
+        return event
 
     def _mend(self) -> None:
         if self.conversation.open_turn:

@@ -5,14 +5,9 @@ gets one that says so.
 """
 
 from collections.abc import Iterable
-from typing import TypeVar
-
-import msgspec
 
 from halo.files.log import LogLine
 from halo.records.events import (
-    FORMAT,
-    TYPES,
     Event,
     EventData,
     MessageAdded,
@@ -24,14 +19,17 @@ from halo.records.events import (
 )
 from halo.records.messages import Message, ToolResult
 from halo.records.usage import Usage
+from halo.runner.calls import fresh_ids
+from halo.sessions.reading import Fetch, Unread, payload_of, read_events
 
 LOST_RESULT = "The result of this call was lost."
 
-T = TypeVar("T")
-
 
 class Conversation:
-    """What a session's log says, as far as it has been folded."""
+    """What a session's log says, as far as it has been folded.
+
+    `damaged` says what was lost; `newer` what a later version of Halo wrote and this one cannot read.
+    """
 
     def __init__(self) -> None:
         self.created: SessionCreated | None = None
@@ -46,23 +44,29 @@ class Conversation:
         self.open_calls: dict[str, str] = {}
         self.usage = Usage()
         self.model = ""
-        self.damaged: list[int] = []
+        self.damaged: list[str] = []
+        self.newer: list[str] = []
         self._results: list[ToolResult] = []
 
     def add(self, event: Event) -> None:
-        """Fold one event. Types and formats of a newer version only count."""
+        """Fold one event, with its payload in `data`. Types of a newer version only count."""
+        self._count(event)
+        data, newer = payload_of(event)
+        if newer:
+            self.newer.append(newer)
+        if data is not None:
+            self._fold(data, event)
+
+    def miss(self, unread: Unread) -> None:
+        """Note a line that cannot be used; if its envelope is whole, its number is taken all the same."""
+        (self.newer if unread.newer else self.damaged).append(unread.problem)
+        if unread.event is not None:
+            self._count(unread.event)
+
+    def _count(self, event: Event) -> None:
         self.seq = max(self.seq, event.seq)
         self.turn = max(self.turn, event.turn)
         self.updated_at = event.ts
-        kind = TYPES.get(event.type)
-        if kind is None or event.format > FORMAT:
-            return
-        try:
-            data: EventData = msgspec.json.decode(event.data, type=kind)
-        except msgspec.MsgspecError:
-            self.damaged.append(event.seq)
-            return
-        self._fold(data, event)
 
     def _fold(self, data: EventData, event: Event) -> None:
         match data:
@@ -71,9 +75,11 @@ class Conversation:
             case TurnStarted():
                 self.started, self.open_turn, self.ended = data, True, None
             case MessageAdded():
+                # Ids are unique in what Halo writes; in whatever else a log may hold, each call is still one.
+                message = fresh_ids(data.message, ())
                 self._close_calls()
-                self.messages.append(data.message)
-                self.open_calls = {call.id: call.name for call in data.message.calls}
+                self.messages.append(message)
+                self.open_calls = {call.id: call.name for call in message.calls}
             case ToolResultAdded():
                 if self.open_calls.pop(data.result.call_id, None) is not None:
                     self._results.append(data.result)
@@ -83,34 +89,26 @@ class Conversation:
                 self.ended, self.open_turn = data, False
 
     def _close_calls(self) -> None:
-        """Put the results so far behind their calls; calls without one get an error."""
-        self._results += [ToolResult(call, LOST_RESULT, is_error=True) for call in self.open_calls]
-        self.open_calls = {}
-        if self._results:
-            self.messages.append(Message("user", tuple(self._results)))
-            self._results = []
+        """Put the results so far behind their calls: nothing can answer these calls any more."""
+        self.messages.extend(self._answers())
+        self.open_calls, self._results = {}, []
+
+    def _answers(self) -> tuple[Message, ...]:
+        """Make the message with the results of the last calls; calls without one get an error."""
+        lost = [ToolResult(call, LOST_RESULT, is_error=True) for call in self.open_calls]
+        return (Message("user", (*self._results, *lost)),) if self._results or lost else ()
 
     def history(self) -> tuple[Message, ...]:
-        """Return the messages so far, every call with its result."""
-        self._close_calls()
-        return tuple(self.messages)
+        """Return the messages so far, every call with its result. Changes nothing."""
+        return (*self.messages, *self._answers())
 
 
-def decode_events(lines: Iterable[LogLine], damaged: list[int]) -> Iterable[Event]:
-    """Decode log lines; the numbers of damaged ones are added to `damaged`."""
-    for line in lines:
-        if line.record is None:
-            damaged.append(line.number)
-            continue
-        try:
-            yield msgspec.json.decode(line.record, type=Event)
-        except msgspec.MsgspecError:
-            damaged.append(line.number)
-
-
-def fold(lines: Iterable[LogLine]) -> Conversation:
-    """Fold a whole log."""
+def fold(lines: Iterable[LogLine], fetch: Fetch = bytes) -> Conversation:
+    """Fold a whole log; `fetch` reads attachments (without it there are none)."""
     conversation = Conversation()
-    for event in decode_events(lines, conversation.damaged):
-        conversation.add(event)
+    for found in read_events(lines, fetch):
+        if isinstance(found, Unread):
+            conversation.miss(found)
+        else:
+            conversation.add(found)
     return conversation

@@ -11,7 +11,9 @@ from halo.workspace.settings import expand, find_setting
 def provider_key(provider: str, tree: Tree, environ: Mapping[str, str]) -> str | None:
     """Return the key of `provider`, None where none is set.
 
-    Raises `MissingKeyError`, with file and line, when a setting names a variable that is not set.
+    White space around it is taken off. Raises `MissingKeyError`, with file and line where it has them, when
+    a setting names a variable that is not set, and for what cannot be a key: a client would repeat it in
+    an error.
     """
     setting = find_setting(tree, f"{provider}.secrets.api_key")
     if setting is not None and setting.text:
@@ -23,5 +25,18 @@ def provider_key(provider: str, tree: Tree, environ: Mapping[str, str]) -> str |
                 line=setting.line,
                 hint=f"export {unset[0]}=…",
             )
-        return key
-    return environ.get(KEY_VARIABLES.get(provider, "")) or None
+        return _checked(key, f"{provider}.secrets.api_key", setting.source, setting.line)
+    variable = KEY_VARIABLES.get(provider, "")
+    return _checked(environ.get(variable, ""), variable, None, None)
+
+
+def _checked(key: str, name: str, file: str | None, line: int | None) -> str | None:
+    key = key.strip()
+    if any(not "!" <= char <= "~" for char in key):
+        raise MissingKeyError(
+            f"{name} holds a character that no key has: a space, a line break or a letter beyond ASCII",
+            file=file,
+            line=line,
+            hint="set it anew, without quotes or line breaks inside",
+        )
+    return key or None

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import msgspec
 
 from halo.build.builder import Builder
-from halo.errors import HaloError
+from halo.errors import HaloError, LogError
 from halo.files.roots import ConfinedRoot
 from halo.models.adapter import Adapter, Notice, TextDelta, ThinkingDelta
 from halo.models.opening import open_adapter
@@ -23,11 +23,11 @@ from halo.records.messages import Message, Text, user
 from halo.records.targets import AgentTarget, SkillTarget
 from halo.records.usage import Usage
 from halo.runner.slots import fill
+from halo.runner.threads import ToolThreads
 from halo.runner.turn import Turn, TurnEvent, run_turn
 from halo.sessions.choice import Choice
 from halo.sessions.derived import write_derived
 from halo.sessions.folder import OpenSession
-from halo.sessions.ids import timestamp
 from halo.sessions.keys import provider_key
 from halo.sessions.values import Moment, slot_values
 from halo.tools.base import Surroundings
@@ -37,9 +37,16 @@ from halo.workspace.trust import Grants, read_grants
 Show = Callable[[TextDelta | ThinkingDelta | Notice | ToolResultAdded], None]
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """What a turn came to. `text` is all text of the turn; `usage` the sum of its calls."""
+FORMAT = 1
 
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a turn came to, as `halo run --format json` prints it; `format` is that of this record.
+
+    `text` is all text of the turn; `usage` the sum of its calls; `reason` that of its `turn.ended`.
+    """
+
+    format: int
     session: str
     turn: int
     agent: str
@@ -99,31 +106,67 @@ class Desk:
         )
 
 
-async def talk(
-    desk: Desk, target: AgentTarget, choice: Choice, message: str, show: Show, *, frozen: bool
-) -> Reply:
-    """Run one turn with `target` in the chosen session. Every record is on disk before the turn goes on.
+def run_talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: bool) -> Reply:
+    """Run `talk` in an event loop of its own.
+
+    Ctrl-C ends the turn and raises KeyboardInterrupt, without waiting for a tool that goes on: its thread
+    ends by itself, or with the process.
+    """
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(ToolThreads())
+        return runner.run(talk(desk, choice, message, show, frozen=frozen))
+
+
+async def talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: bool) -> Reply:
+    """Run one turn in the chosen session, with its target. Every record is on disk before the turn goes on.
 
     Artifacts and model come first: what cannot start leaves no trace in a session. Cancelling ends the
     turn as `interrupted`, with the text so far; errors end it as `error` and are raised again.
     """
-    equipment = equip(desk.builder, target, frozen=frozen)
-    adapter = desk.adapter(equipment.artifact, target.agent)
+    for notice in choice.notices:
+        show(Notice(notice))
+    equipment = equip(desk.builder, choice.target, frozen=frozen)
+    adapter = desk.adapter(equipment.artifact, choice.target.agent)
     try:
         with choice.open(desk.now_ns) as session:
             try:
+                _tell_damage(session, show)
                 return await _turn(desk, session, equipment, adapter, message, show)
             finally:
-                write_derived(session.folder, session.conversation)
+                _derive(session, show)
     finally:
         await adapter.close()
+
+
+def _tell_damage(session: OpenSession, show: Show) -> None:
+    damaged = session.conversation.damaged
+    if damaged:
+        more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+        what = "; ".join(damaged[:3])
+        show(Notice(f"warning: session {session.folder.id} is damaged and goes on without: {what}{more}"))
+
+
+def _derive(session: OpenSession, show: Show) -> None:
+    """Write the derived files. They can be made again at any time, so a turn never fails because of them."""
+    if not session.sound:
+        return  # what the log holds is unknown: the next one who opens it derives them
+    try:
+        write_derived(session.folder, session.conversation)
+    except (OSError, HaloError) as error:
+        _tell(show, f"warning: session.json and transcript.md are not up to date: {error}")
+
+
+def _tell(show: Show, text: str) -> None:
+    """Show a notice where another error may be on its way, which must stay the one that is raised."""
+    with suppress(OSError):
+        show(Notice(text))
 
 
 async def _turn(
     desk: Desk, session: OpenSession, equipment: Equipment, adapter: Adapter, message: str, show: Show
 ) -> Reply:
     artifact = equipment.artifact
-    session.append(
+    started = session.append(
         TurnStarted(
             artifact.id,
             artifact.manifest.fingerprint,
@@ -134,34 +177,27 @@ async def _turn(
     session.append(MessageAdded(user(message)))
     progress = _Progress()
     try:
-        events = run_turn(*_prepare(desk, session, equipment, adapter, show))
-        async with aclosing(events):
+        turn, toolbox = _prepare(desk, session, equipment, started.ts, show)
+        async with aclosing(run_turn(turn, adapter, toolbox)) as events:
             await _keep(session, events, progress, show)
     except (asyncio.CancelledError, KeyboardInterrupt):
-        _break_off(session, progress, TurnEnded("interrupted"))
+        _break_off(session, progress, TurnEnded("interrupted"), show)
         raise
     except HaloError as error:
-        _break_off(session, progress, TurnEnded("error", str(error)))
+        _break_off(session, progress, TurnEnded("error", str(error)), show)
         raise
     except Exception as error:
-        _break_off(session, progress, TurnEnded("error", f"{type(error).__name__}: {error}"))
+        _break_off(session, progress, TurnEnded("error", f"{type(error).__name__}: {error}"), show)
         raise
     return progress.reply(session, artifact)
 
 
 def _prepare(
-    desk: Desk, session: OpenSession, equipment: Equipment, adapter: Adapter, show: Show
-) -> tuple[Turn, Adapter, Toolbox]:
-    """Fill the slots and lay out the tools."""
+    desk: Desk, session: OpenSession, equipment: Equipment, now: str, show: Show
+) -> tuple[Turn, Toolbox]:
+    """Fill the slots, with `now` as the time, and lay out the tools."""
     artifact, places = equipment.artifact, desk.builder.places
-    runtime, target = artifact.manifest.runtime, artifact.manifest.target
-    assert isinstance(target, AgentTarget)  # noqa: S101  # a session is with an agent
-    moment = Moment(
-        workspace_root=places.workspace,
-        working_dir="/".join(filter(None, (places.workspace, target.directory))),
-        now=timestamp(desk.now_ns()),
-        agent_name=runtime.name if runtime is not None else target.agent,
-    )
+    moment = Moment.of(artifact, places.workspace, now)
     slots = [s for a in (artifact, *equipment.skills.values()) for s in a.manifest.slots]
     asks = any(s.origin == "environment" for s in slots)
     values, warnings = slot_values(
@@ -179,7 +215,7 @@ def _prepare(
         show(Notice(f"warning: {warning}"))
     if toolbox.missing:
         show(Notice(f"this version cannot run {', '.join(toolbox.missing)}"))
-    return Turn(artifact, fill(artifact, values), session.conversation.history()), adapter, toolbox
+    return Turn(artifact, fill(artifact, values), session.conversation.history()), toolbox
 
 
 def _skill_roots(desk: Desk, equipment: Equipment) -> dict[str, ConfinedRoot]:
@@ -211,6 +247,7 @@ class _Progress:
     def reply(self, session: OpenSession, artifact: Artifact) -> Reply:
         target = artifact.manifest.target
         return Reply(
+            format=FORMAT,
             session=session.folder.id,
             turn=session.conversation.turn,
             agent=target.agent if isinstance(target, AgentTarget) else "",
@@ -252,10 +289,18 @@ async def _keep(
                 progress.reason = event.reason
 
 
-def _break_off(session: OpenSession, progress: _Progress, ended: TurnEnded) -> None:
-    """Record the text that the user has already seen, answer open calls, and end the turn."""
-    if progress.unrecorded:
-        text = "".join(progress.unrecorded)
-        session.append(MessageAdded(Message("assistant", (Text(text),)), partial=True))
-    session.answer_open_calls()
-    session.append(ended)
+def _break_off(session: OpenSession, progress: _Progress, ended: TurnEnded, show: Show) -> None:
+    """Record the text that the user has already seen, answer open calls, and end the turn.
+
+    Runs while an error is on its way, and adds none: a log that takes nothing more is mended by the next one
+    who opens the session.
+    """
+    try:
+        if progress.unrecorded:
+            # Half a character (a lone surrogate) may be the very reason why the turn breaks off.
+            text = "".join(progress.unrecorded).encode("utf-8", "replace").decode()
+            session.append(MessageAdded(Message("assistant", (Text(text),)), partial=True))
+        session.answer_open_calls()
+        session.append(ended)
+    except LogError as error:
+        _tell(show, f"warning: the end of the turn is not recorded: {error}")

@@ -1,11 +1,21 @@
 """The values of slots, gathered when a turn starts. They live in memory only."""
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from halo.files.tree import Tree
-from halo.records.artifacts import Slot
-from halo.workspace.settings import GLOBAL_SETTINGS, Setting, expand, lookup, read_settings
+from halo.records.artifacts import Artifact, Slot
+from halo.records.targets import AgentTarget
+from halo.workspace.params import PARAM, read_params
+from halo.workspace.settings import (
+    GLOBAL_SETTINGS,
+    Setting,
+    expand,
+    lookup,
+    read_settings,
+    variables_in,
+)
 from halo.workspace.trust import Grants
 
 
@@ -16,6 +26,22 @@ class Moment(NamedTuple):
     working_dir: str
     now: str
     agent_name: str
+
+    @classmethod
+    def of(cls, artifact: Artifact, workspace: str, now: str) -> "Moment":
+        """Take what the artifact does not know: the absolute path of the workspace, and the time.
+
+        `now` is the `ts` of the turn's `turn.started`, so that the prompt of a turn can be rendered again
+        from its artifact and its session.
+        """
+        target, runtime = artifact.manifest.target, artifact.manifest.runtime
+        agent, directory = (target.agent, target.directory) if isinstance(target, AgentTarget) else ("", "")
+        return cls(
+            workspace_root=workspace,
+            working_dir=os.path.join(workspace, directory) if directory else workspace,
+            now=now,
+            agent_name=runtime.name if runtime is not None else agent,
+        )
 
 
 class Values(NamedTuple):
@@ -39,10 +65,11 @@ def slot_values(
             continue
         match slot.origin:
             case "builtin":
-                values[slot.name] = str(getattr(moment, slot.name))
+                if slot.name in Moment._fields:
+                    values[slot.name] = str(getattr(moment, slot.name))
             case "session":
                 values[slot.name] = moment.agent_name if slot.name == "agent_name" else ""
-            case "environment" if not grants.environment(Setting(slot.template, "", 0).names):
+            case "environment" if not grants.environment(slot.name, variables_in(slot.template)):
                 warnings.append(
                     f"{{{{{slot.name}}}}} stays as it is: this workspace may not read the environment; "
                     "halo trust shows what it asks for"
@@ -50,12 +77,27 @@ def slot_values(
             case "environment":
                 _expand_into(values, warnings, slot.name, slot.template, environ)
             case "settings":
-                setting = lookup(read_settings(tree, GLOBAL_SETTINGS), slot.name)
+                setting = _global_value(tree, slot.name)
                 if setting is None:
                     warnings.append(f"{{{{{slot.name}}}}} has no value in the global settings any more")
                 else:
                     _expand_into(values, warnings, slot.name, setting.text, environ)
     return Values(values, tuple(warnings))
+
+
+def _global_value(tree: Tree, name: str) -> Setting | None:
+    """Return a value of the global settings that may stand in text by what is declared now.
+
+    The compiler decided so when it made the slot; a declaration may have become secret since.
+    """
+    param = PARAM.match(name)
+    if param is None:
+        return None
+    params = read_params(tree, param[1])
+    setting = lookup(read_settings(tree, GLOBAL_SETTINGS), name)
+    if setting is None or params.is_secret(param[2]):
+        return None
+    return None if setting.names and param[2] not in params.opened_by_user else setting
 
 
 def _expand_into(

@@ -1,92 +1,95 @@
 """`grep`: lines that match a regular expression."""
 
 import fnmatch
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from halo.tools.base import Surroundings, ToolFailure
-from halo.tools.paths import Place, is_masked, list_folder, locate, read_bytes
+from halo.tools.base import Page, Surroundings, ToolFailure
+from halo.tools.globs import plain_globs
+from halo.tools.masks import masked
+from halo.tools.paths import Place, kind_of, locate, read_bytes
+from halo.tools.search import Match, Search, SearchStopped
+from halo.tools.walking import Walk, unread_note
 
 _MATCHES = 50
+_PATTERN = 1000  # characters
+_SECONDS = 10.0  # for the whole call
 _LARGEST = 8 * 1024 * 1024  # bytes of a file that is searched
-_LINE = 500  # characters of a line that are shown
-_SECONDS = 5.0  # for one file: a pattern may take exponential time
 _SKIPPED = frozenset({".git", ".halo", "node_modules", ".next", "dist", "__pycache__", ".venv"})
 
 
 def grep(arguments: Mapping[str, Any], around: Surroundings) -> str:
-    """Return `path:line:text` for each match, files in order of their paths."""
-    import regex  # unlike `re` it can stop a pattern that runs away
+    """Return `path:line:text` for each match, files in order of their paths.
 
-    try:
-        pattern = regex.compile(arguments["pattern"])
-    except regex.error as error:
-        raise ToolFailure(f"not a regular expression: {error}") from error
-    top = locate(arguments.get("path", "."), around)
-    includes = _alternatives(arguments.get("include", ""))
+    Only a failure of the named path is an error; what cannot be read below it is counted. The pattern is
+    bounded in length, memory and time (see `search`); what was found until then is returned.
+    """
+    pattern: str = arguments["pattern"]
+    if len(pattern) > _PATTERN:
+        raise ToolFailure(f"the pattern has {len(pattern)} characters; {_PATTERN} are possible")
+    files = _Files(locate(arguments.get("path", "."), around), plain_globs(arguments.get("include", "")))
     most = arguments.get("max_results", _MATCHES)
-    found: list[str] = []
-    for place in _files(top):
-        if is_masked(place):
-            continue
-        if includes and not any(fnmatch.fnmatchcase(place.shown.rsplit("/", 1)[-1], i) for i in includes):
-            continue
-        data = read_bytes(place, _LARGEST)
-        if b"\0" in data[:512]:
-            continue
-        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-            try:
-                matches = pattern.search(line, timeout=_SECONDS)
-            except TimeoutError:
-                raise ToolFailure(
-                    f"the pattern takes too long on {place.shown}:{number}; simplify it"
-                ) from None
-            if matches:
-                if len(found) == most:
-                    return "\n".join([*found, f"... more than {most} matches; narrow the search"])
-                shown = line if len(line) <= _LINE else f"{line[:_LINE]}... [{len(line)} characters]"
-                found.append(f"{place.shown}:{number}:{shown}")
-    return "\n".join(found) or f"no match for {arguments['pattern']!r}"
+    page, notes = Page(), list[str]()
+    place = files.top
+    with Search(pattern, _SECONDS) as search:
+        try:
+            for place, data in files.read(search.check):
+                for match in search.matches(data, most + 1 - len(page.lines)):
+                    if len(page.lines) == most or not page.add(_line(place, match)):
+                        notes = [f"... more than {len(page.lines)} matches; narrow the search"]
+                        break
+                if notes:
+                    break
+        except SearchStopped as stopped:
+            where = f"{stopped}, in {place.shown}"
+            notes = [f"the search was stopped {where}; simplify the pattern or search a smaller part"]
+    none = [] if page.lines else [f"no match for {pattern!r}"]
+    return "\n".join([*none, *page.lines, *notes, *unread_note(files.unread)])
 
 
-def _files(place: Place) -> Iterator[Place]:
-    """Yield the files at or below `place`; starting inside a skipped folder works."""
-    try:
-        entries = list_folder(place)
-    except ToolFailure:
-        if place.relative:  # a file, or nothing: reading it will tell
-            yield place
+def _line(place: Place, match: Match) -> str:
+    more = f"... [{match.length} characters]" if match.length > len(match.text) else ""
+    return f"{place.shown}:{match.number}:{match.text}{more}"
+
+
+class _Files:
+    """The files at or below `top` whose names match one of `globs`; no globs match all."""
+
+    def __init__(self, top: Place, globs: list[str]) -> None:
+        self.top = top
+        self._globs = globs
+        self._unread = 0
+        self._walk = Walk(top, _SKIPPED) if kind_of(top) == "dir" else None
+        # A named file, and what is no file, is opened at once: its failure is the answer.
+        self._named = read_bytes(top, _LARGEST) if self._walk is None else b""
+
+    @property
+    def unread(self) -> int:
+        """How many folders and files were skipped because they could not be read."""
+        return self._unread + (self._walk.unread if self._walk is not None else 0)
+
+    def read(self, check: Callable[[], None]) -> Iterator[tuple[Place, bytes]]:
+        """Yield the text files; starting inside a skipped folder works. `check` is called at each entry."""
+        if self._walk is None:
+            yield from _text(self.top, self._named)
             return
-        raise
-    for name, kind, link in entries:
-        below = place.below(name)
-        if kind == "dir" and name not in _SKIPPED and not link and not is_masked(below):
-            yield from _files(below)
-        elif kind == "file" and not link:
-            yield below
+        for place, found in self._walk:
+            check()
+            if found.kind == "dir" or masked(place.relative) or not self._wanted(found.name):
+                continue
+            if found.kind == "file" and found.link:
+                continue  # it is searched where it lies
+            try:
+                data = read_bytes(place, _LARGEST)
+            except ToolFailure:  # may not be read, gone meanwhile, a FIFO, a link that leaves or dangles
+                self._unread += 1
+                continue
+            yield from _text(place, data)
+
+    def _wanted(self, name: str) -> bool:
+        return not self._globs or any(fnmatch.fnmatchcase(name, glob) for glob in self._globs)
 
 
-def _alternatives(include: str) -> list[str]:
-    """Expand `*.{md,txt}` and comma lists into plain globs, for the base name."""
-    globs: list[str] = []
-    depth, current = 0, ""
-    for char in include:
-        if char == "," and depth == 0:
-            globs.append(current)
-            current = ""
-            continue
-        depth += (char == "{") - (char == "}")
-        current += char
-    globs.append(current)
-    return [expanded for g in globs if g.strip() for expanded in _braces(g.strip())]
-
-
-def _braces(glob: str) -> list[str]:
-    start, end = glob.find("{"), glob.find("}")
-    if start < 0 or end < start:
-        return [glob]
-    return [
-        rest
-        for option in glob[start + 1 : end].split(",")
-        for rest in _braces(glob[:start] + option + glob[end + 1 :])
-    ]
+def _text(place: Place, data: bytes) -> Iterator[tuple[Place, bytes]]:
+    if b"\0" not in data[:512]:
+        yield place, data

@@ -1,13 +1,32 @@
-"""How tools address files: relative to the workspace root, or `skill:<id>/...` for skills elsewhere."""
+"""How tools reach files: relative to the workspace root, or `skill:<id>/...` for skills elsewhere.
+
+Everything is opened through `ConfinedRoot`, which nothing leaves. What goes wrong becomes one sentence for
+the model that names the file as the model knows it: never an absolute path, never the system's own message.
+"""
 
 import errno
 import os
 import posixpath
+import stat
 from typing import NamedTuple
 
 from halo.errors import TreeError
-from halo.files.roots import ConfinedRoot, Found
-from halo.tools.base import Surroundings, ToolFailure
+from halo.files.roots import ConfinedRoot, Found, Kind
+from halo.tools.addresses import parse, rest_below
+from halo.tools.base import Surroundings, ToolFailure, brief, visible
+from halo.tools.masks import masked
+
+_WINDOWS = os.name == "nt"
+
+_SAID = {
+    errno.ENOENT: "does not exist; file_list shows what does",
+    errno.EISDIR: "is a folder; use file_list",
+    errno.ENOTDIR: "is not a folder",
+    errno.EACCES: "may not be read",
+    errno.EPERM: "may not be read",
+    errno.ENAMETOOLONG: "is too long for a name; file_list shows what exists",
+    errno.ELOOP: "is a link that leads back to itself",
+}
 
 
 class Place(NamedTuple):
@@ -22,87 +41,106 @@ class Place(NamedTuple):
         return Place(
             self.root,
             posixpath.join(self.relative, name) if self.relative else name,
-            posixpath.join(self.shown, name) if self.shown not in ("", ".") else name,
+            posixpath.join(self.shown, visible(name)) if self.shown not in ("", ".") else visible(name),
         )
 
 
 def locate(path: str, around: Surroundings) -> Place:
     """Turn what the model wrote into a place. Nothing outside the roots can be named."""
-    if "\0" in path:
-        raise ToolFailure("a path holds no NUL byte")
-    if path.startswith("skill:"):
-        skill, _, rest = path.removeprefix("skill:").partition("/")
-        root = around.skills.get(skill)
+    address = parse(path, windows=_WINDOWS)
+    if address.skill is not None:
+        root = around.skills.get(address.skill)
         if root is None:
-            raise ToolFailure(f"no skill {skill!r} has files there; activate the skill to see its files")
-        return Place(root, _normal(rest), path)
-    given = path.replace("\\", "/") if os.sep == "\\" else path
-    if given.startswith("/"):
-        base = around.workspace.path.rstrip("/") + "/"
-        if not (given + "/").startswith(base):
-            raise ToolFailure(f"{path} is outside the workspace; use paths relative to its root")
-        given = given[len(base) :]
-    relative = _normal(given)
-    return Place(around.workspace, relative, relative or ".")
+            raise ToolFailure(
+                f"no skill {brief(address.skill)!r} has files there; activate the skill to see its files"
+            )
+        return Place(root, address.path, visible(posixpath.join(f"skill:{address.skill}", address.path)))
+    relative = address.path
+    if address.absolute:
+        found = _in_workspace(address.path, around.workspace.path)
+        if found is None:
+            raise ToolFailure(
+                "an absolute path outside the workspace; write it relative to the workspace root"
+            )
+        relative = found
+    return Place(around.workspace, relative, visible(relative) or ".")
 
 
-def _normal(path: str) -> str:
-    normal = posixpath.normpath(path) if path else ""
-    if normal == ".." or normal.startswith("../"):
-        raise ToolFailure(f"{path} is outside the workspace")
-    return "" if normal == "." else normal
+def _in_workspace(path: str, root: str) -> str | None:
+    """Return an absolute path relative to the root, also if spelt through symlinks (`/tmp` on macOS)."""
+    for folder in (root, os.path.realpath(root)):
+        rest = rest_below(path, folder, windows=_WINDOWS)
+        if rest is not None:
+            return rest
+    try:
+        # Which folder above the path is the workspace? This only compares; what is opened is opened below
+        # the root.
+        ours, parts = os.stat(root), path.split("/")
+        for end in range(1, len(parts) + 1):
+            if os.path.samestat(os.stat("/".join(parts[:end]) + "/"), ours):
+                return "/".join(parts[end:])
+    except (OSError, ValueError):
+        pass
+    return None
 
 
-# What a model must not see: keys that a user wrote into the settings, and other conversations.
-_MASKED = (".halo/settings.yaml", ".halo/sessions")
+def real_place(place: Place) -> Place:
+    """Return the place with its symlinks resolved, shown as before; refuse one that is kept from models.
 
-
-def is_masked(place: Place) -> bool:
-    """Tell whether a place in the workspace is kept from models, by whatever path or link it is named."""
+    What is listed below it without entering links then has real paths, too.
+    """
     try:
         real = place.root.resolve(place.relative)
-    except (TreeError, OSError):
-        return False  # it cannot be opened either
-    return any(f"{real}/".casefold().startswith(f"{masked}/") for masked in _MASKED)
+    except (TreeError, OSError) as error:
+        raise ToolFailure(_explain(place, error)) from error
+    if masked(real):
+        raise ToolFailure(f"{_name(place)} is kept from models: it may hold keys or other conversations")
+    return place._replace(relative=real)
 
 
-def _check_open(place: Place) -> None:
-    if is_masked(place):
-        raise ToolFailure(f"{place.shown} is kept from models: it may hold keys or other conversations")
+def kind_of(place: Place) -> Kind:
+    """Say what is there, a symlink looked through."""
+    try:
+        return place.root.kind(place.relative)
+    except (TreeError, OSError) as error:
+        raise ToolFailure(_explain(place, error)) from error
 
 
 def read_bytes(place: Place, limit: int) -> bytes:
     """Read at most `limit` bytes of a regular file."""
-    _check_open(place)
+    place = real_place(place)
     try:
         descriptor = place.root.open(place.relative)
+        try:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            file = open(descriptor, "rb", closefd=False)  # noqa: SIM115  # the descriptor is closed below
+            return file.read(limit)
+        finally:
+            os.close(descriptor)
     except (TreeError, OSError) as error:
         raise ToolFailure(_explain(place, error)) from error
-    try:
-        with open(descriptor, "rb") as file:
-            return file.read(limit)
-    except IsADirectoryError:
-        raise ToolFailure(f"{place.shown} is a folder; use file_list") from None
 
 
 def list_folder(place: Place) -> list[Found]:
-    """Return what is in a folder, sorted by name. Walks do not enter links: they may lead back up."""
-    _check_open(place)
+    """Return what is in a folder, sorted by name."""
+    place = real_place(place)
     try:
         return sorted(place.root.entries(place.relative))
     except (TreeError, OSError) as error:
         raise ToolFailure(_explain(place, error)) from error
 
 
-def _explain(place: Place, error: Exception) -> str:
-    cause = error if isinstance(error, OSError) else error.__cause__
-    number = cause.errno if isinstance(cause, OSError) else None
-    if number == errno.ENOENT:
-        return f"{place.shown} does not exist; file_list shows what does"
-    if number == errno.EISDIR:
-        return f"{place.shown} is a folder; use file_list"
-    if number == errno.ENOTDIR:
-        return f"{place.shown} is not a folder"
-    if number == errno.EACCES:
-        return f"{place.shown} may not be read"
-    return str(error)
+def _explain(place: Place, error: TreeError | OSError) -> str:
+    """Say what is wrong in one sentence. The text of an OSError may hold an absolute path, so it is not used.
+
+    Nor are the hints of a TreeError: they tell a user to remove or replace the file.
+    """
+    if isinstance(error, TreeError):
+        return f"{_name(place)} {error.message}"
+    said = _SAID.get(error.errno or 0)
+    return f"{_name(place)} {said or f'cannot be read: {error.strerror or type(error).__name__}'}"
+
+
+def _name(place: Place) -> str:
+    return brief(place.shown)

@@ -1,18 +1,23 @@
 """Runs a model's calls: finds the tool, checks the arguments, answers mistakes instead of raising."""
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from halo.records.messages import ToolCall, ToolResult
 from halo.records.tools import ToolSpec
-from halo.tools.base import Outcome, Surroundings, Tool, ToolFailure
+from halo.tools.base import LONGEST, Outcome, Surroundings, Tool, ToolFailure, brief, encodable
 from halo.tools.file_list import file_list
 from halo.tools.file_read import file_read
 from halo.tools.grep import grep
 
-# Characters of a result that the model is given; the rest it can ask for.
-_LONGEST = 30_000
+# A skill's text is protected: half of the instructions would be followed as if they were all.
+_NEVER_CUT = frozenset({"activate_skill"})
+
+# The folders of an absolute path, for messages that were not written for a model.
+_FOLDERS = re.compile(r"(?:\b[A-Za-z]:)?[/\\](?:[^\s'\":/\\]+[/\\])+")
 
 
 def _activate_skill(arguments: Mapping[str, Any], around: Surroundings) -> str:
@@ -47,10 +52,10 @@ class Toolbox:
         import asyncio
 
         outcome = await asyncio.to_thread(self._answer, call)
-        text = outcome.text
-        if len(text) > _LONGEST:
+        text = encodable(outcome.text)
+        if len(text) > LONGEST and call.name not in _NEVER_CUT:
             text = (
-                f"{text[:_LONGEST]}\n[cut: {len(text)} characters in all, the first {_LONGEST} are shown; "
+                f"{text[:LONGEST]}\n[cut: {len(text)} characters in all, the first {LONGEST} are shown; "
                 "ask for a smaller part]"
             )
         return ToolResult(call.id, text, is_error=outcome.is_error)
@@ -68,6 +73,18 @@ class Toolbox:
             return Outcome(tool(arguments, self._around))
         except ToolFailure as failure:
             return Outcome(str(failure), is_error=True)
+        except Exception as error:  # noqa: BLE001  # one tool's fault must not cost the turn
+            return Outcome(_internal(error, self._around), is_error=True)
+
+
+def _internal(error: Exception, around: Surroundings) -> str:
+    """Say in one line what broke, without the machine's paths: a model can do nothing with them."""
+    text = (error.strerror or "") if isinstance(error, OSError) else str(error)
+    roots = [(around.workspace.path, "."), *((r.path, f"skill:{s}") for s, r in around.skills.items())]
+    for path, shown in roots:
+        for spelling in (os.path.realpath(path), path):
+            text = text.replace(spelling, shown)
+    return f"internal error: {type(error).__name__}: {brief(_FOLDERS.sub('.../', text))}"
 
 
 def check_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
@@ -82,4 +99,8 @@ def check_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
         fastjsonschema.validate(spec.parameters, arguments)
     except fastjsonschema.JsonSchemaValueException as error:
         raise ToolFailure(f"{spec.name}: {error.message}") from error
-    return dict(arguments)
+    # JSON Schema counts 2.0 as an integer.
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in arguments.items()
+    }

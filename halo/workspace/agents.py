@@ -1,21 +1,18 @@
 """Agents: agent.yaml as a typed value, and AGENT.md."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from halo.errors import LayerError, UnknownNameError, UsageError, near_miss_hint
 from halo.files.canonical import canonical_text
 from halo.files.tree import NotFound, Tree
-from halo.records.artifacts import Scope, ToolMode
+from halo.records.artifacts import PROVIDERS, Scope, ToolMode
 from halo.records.targets import RESERVED_AGENT_IDS
 from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.ids import list_ids, serving_folder
-from halo.workspace.layers import Layer, read_layer
+from halo.workspace.layers import Layer, one_line, read_layer
 from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
-
-# Who can answer today; `halo.models.opening` has an adapter for each.
-PROVIDERS = ("local", "openai", "anthropic")
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,10 +26,10 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     provider: str
     id: str
     endpoint: str = ""
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] | None = None
+    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    top_k: Annotated[int, msgspec.Meta(ge=0)] | None = None
     seed: int | None = None
     tool_mode: Literal["native", "schema"] | None = None
 
@@ -40,8 +37,8 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`context:` of agent.yaml: the window in tokens, and the fill (0 to 1) at which it is shortened."""
 
-    max_tokens: int | None = None
-    compress_at: float = 0.8
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    compress_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,12 +69,12 @@ class Agent(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """Its name for people, on one line; the id where none is given."""
-        return " ".join(self.config.name.split()) or self.id
+        return one_line(self.config.name) or self.id
 
     @property
     def description(self) -> str:
         """What it is for, on one line."""
-        return " ".join(self.config.description.split())
+        return one_line(self.config.description)
 
     @property
     def delegates(self) -> bool:
@@ -121,6 +118,8 @@ def read_agent(tree: Tree, agent_id: str) -> Agent:
             "provider",
             hint=near_miss_hint(config.model.provider, list(PROVIDERS)),
         )
+    if any(not "!" <= char <= "~" for char in config.model.endpoint):
+        raise document.error("model.endpoint: an address is printable ASCII", "model", "endpoint")
     for i, tool in enumerate(config.tools):
         if tool not in LISTABLE_TOOLS:
             raise document.error(

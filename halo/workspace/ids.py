@@ -3,9 +3,10 @@
 import re
 from typing import NamedTuple
 
-from halo.errors import UnknownNameError, UsageError
+from halo.errors import TreeError, UnknownNameError, UsageError
 from halo.files.tree import Tree
 from halo.records.artifacts import Scope
+from halo.records.targets import RESERVED_AGENT_IDS
 
 # A folder name on every file system, and never a path.
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}\Z")
@@ -22,6 +23,10 @@ def is_id(text: str) -> bool:
     return _ID.match(text) is not None
 
 
+def _usable(kind: str, name: str) -> bool:
+    return is_id(name) and not (kind == "agents" and name in RESERVED_AGENT_IDS)
+
+
 def _path(root: str, *parts: str) -> str:
     return root + ("" if root.endswith(":") else "/") + "/".join(parts)
 
@@ -34,7 +39,7 @@ def unusable_ids(tree: Tree) -> list[tuple[str, str]]:
         for kind in ("agents", "skills")
         if tree.kind(folder := _path(root, kind)) == "dir"
         for entry in tree.list(folder)
-        if entry.kind == "dir" and not is_id(entry.name)
+        if entry.kind == "dir" and not _usable(kind, entry.name)
     ]
 
 
@@ -44,7 +49,7 @@ def list_ids(tree: Tree, kind: str) -> list[str]:
     for root, _ in _ROOTS:
         folder = _path(root, kind)
         if tree.kind(folder) == "dir":
-            names.update(e.name for e in tree.list(folder) if e.kind == "dir" and is_id(e.name))
+            names.update(e.name for e in tree.list(folder) if e.kind == "dir" and _usable(kind, e.name))
     return sorted(names)
 
 
@@ -74,7 +79,14 @@ def serving_folder(tree: Tree, kind: str, name: str) -> Served:
         )
     folders = folders_of(kind, name)
     for i, (folder, scope) in enumerate(folders):
-        if tree.kind(folder) == "dir":
+        found = tree.kind(folder)
+        if found == "other":
+            raise TreeError(
+                "a link that leads out of this root, or to nowhere, cannot serve",
+                file=folder,
+                hint="put the folder itself there",
+            )
+        if found == "dir":
             others = (other for other, _ in folders[i + 1 :])
             return Served(folder, scope, tuple(path for path in others if tree.kind(path) == "dir"))
     raise UnknownNameError.of(kind.removesuffix("s"), name, list_ids(tree, kind))

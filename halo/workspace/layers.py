@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from halo.errors import LayerError
+from halo.errors import LayerError, TreeError
 from halo.files.canonical import canonical_text
 from halo.files.tree import NotFound, Tree, read_part
 from halo.records.artifacts import Scope
@@ -65,6 +65,23 @@ def split_front_matter(text: str, source: str) -> tuple[YamlDocument | None, str
     return document, body, 1 + text.count("\n", 0, end + 5)
 
 
+def one_line(text: str) -> str:
+    """Return `text` on one line, for headings and lists; control characters become spaces."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def unusable(source: str) -> TreeError:
+    """Build the error for a layer's place that is taken by something that cannot be read.
+
+    Something of another scope must not answer in its place without a word.
+    """
+    return TreeError(
+        "neither a file nor a folder of this root: a link to nowhere or out of it, or a special file",
+        file=source,
+        hint="put the text itself there",
+    )
+
+
 # The part of a file that says what it is; who lists a skill looks at nothing else.
 FRONT_MATTER = "front-matter"
 
@@ -90,6 +107,8 @@ def read_layer(tree: Tree, source: str, scope: Scope) -> Layer | None:
     try:
         data = tree.read(source)
     except NotFound:
+        if tree.kind(source) == "other":
+            raise unusable(source) from None
         return None
     text = canonical_text(data, source)
     front, body, line = split_front_matter(text, source)
@@ -162,8 +181,11 @@ def prompt_scope(tree: Tree, name: str, platform: Platform) -> PromptScope:
     """
     for i, (folder, scope) in enumerate(_SCOPE_FOLDERS):
         path = f"{folder}/{name}"
-        if tree.kind(path) == "dir":
-            names = [e.name for e in tree.list(path) if e.name.endswith(".md") and e.kind == "file"]
+        kind = tree.kind(path)
+        if kind == "other":
+            raise unusable(path)
+        if kind == "dir":
+            names = [e.name for e in tree.list(path) if e.name.endswith(".md") and e.kind != "dir"]
             chosen = (read_layer(tree, f"{path}/{n}", scope) for n in _for_platform(names, platform))
             hidden = (f"{other}/{name}" for other, _ in _SCOPE_FOLDERS[i + 1 :])
             return PromptScope(

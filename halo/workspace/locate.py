@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from halo.errors import NoWorkspaceError, StartError
+from halo.errors import NoWorkspaceError, StartError, UsageError
 
 HALO_DIR = ".halo"
 
@@ -47,3 +47,19 @@ def find_workspace(start: str, home: str) -> str:
                 f"no {HALO_DIR}/ folder in {start} or above it", hint=f"make one: halo init {start}"
             )
         folder = parent
+
+
+def relative_directory(workspace: str, directory: str) -> str:
+    """Return `directory` (absolute, or relative to the workspace) as a posix path below the workspace.
+
+    Empty for the workspace itself. Raises `UsageError` for one that is outside or does not exist.
+    """
+    root = os.path.realpath(workspace)
+    given = os.path.realpath(os.path.join(workspace, directory))
+    if given != root and not given.startswith(root.rstrip(os.sep) + os.sep):
+        raise UsageError(f"the directory {directory} is outside the workspace {root}")
+    if not os.path.isdir(given):
+        raise UsageError(f"there is no directory {directory} in the workspace")
+    if not os.fsencode(given).decode("utf-8", "replace").isprintable():
+        raise UsageError("the directory has a name that is not plain UTF-8", hint="rename it")
+    return "" if given == root else os.path.relpath(given, root).replace(os.sep, "/")

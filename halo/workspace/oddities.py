@@ -2,19 +2,23 @@
 
 from halo.files.tree import Tree, problems_of
 from halo.records.diagnostics import Diagnostic
+from halo.records.targets import RESERVED_AGENT_IDS
+from halo.workspace.directories import Directories
 from halo.workspace.ids import unusable_ids
 
 
-def find_oddities(tree: Tree, *, complete: bool) -> tuple[Diagnostic, ...]:
-    """Collect remarks after a survey of `tree`; `complete` says that all its directories were looked at."""
+def find_oddities(tree: Tree, directories: Directories) -> tuple[Diagnostic, ...]:
+    """Collect remarks after a survey of `tree`, in which `directories` were found."""
     found = [
-        Diagnostic(
-            "unusable-name", "warning", f"{name!r} is not a name: letters, digits, _ and - only", folder
-        )
+        Diagnostic("unusable-name", "warning", _unusable(folder, name), folder)
         for folder, name in unusable_ids(tree)
     ]
     found += [Diagnostic("unusable-name", "warning", p.message, p.path) for p in problems_of(tree)]
-    if not complete:
+    found += [
+        Diagnostic("closed-directory", "warning", f"rules in it are not seen: {why}", path)
+        for path, why in directories.closed
+    ]
+    if not directories.complete:
         found.append(
             Diagnostic(
                 "too-many-directories",
@@ -24,3 +28,9 @@ def find_oddities(tree: Tree, *, complete: bool) -> tuple[Diagnostic, ...]:
             )
         )
     return tuple(found)
+
+
+def _unusable(folder: str, name: str) -> str:
+    if name in RESERVED_AGENT_IDS:
+        return f"an agent cannot be called {name!r}"
+    return f"{name!r} is not a name for {folder.rsplit('/', 1)[-1]}: letters, digits, _ and - only"

@@ -5,6 +5,7 @@ is secret is the sum of all of them, so that a folder that comes with a workspac
 own declares secret.
 """
 
+import re
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -14,6 +15,9 @@ from halo.files.tree import NotFound, Tree
 from halo.workspace.ids import folders_of
 from halo.workspace.settings import Setting
 from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
+
+# What a placeholder must look like to name a parameter: `<id>.params.<key>`.
+PARAM = re.compile(r"([\w-]+)\.params\.([\w-][\w.-]*)\Z")
 
 
 class ParamDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

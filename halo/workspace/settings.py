@@ -34,7 +34,12 @@ class Setting(msgspec.Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The environment variables that it names as `<<NAME>>`."""
-        return tuple(_ENV.findall(self.text))
+        return variables_in(self.text)
+
+
+def variables_in(text: str) -> tuple[str, ...]:
+    """Return the environment variables that a value names as `<<NAME>>`."""
+    return tuple(_ENV.findall(text))
 
 
 def expand(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from halo.errors import LayerError
 from halo.files.tree import NotFound, Tree
 from halo.records.artifacts import Scope
 from halo.workspace.ids import list_ids, serving_folder
-from halo.workspace.layers import read_front_matter
+from halo.workspace.layers import one_line, read_front_matter
 
 
 class Skill(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ def read_skill(tree: Tree, skill_id: str) -> Skill:
 
 
 def _line(value: Any) -> str:
-    return " ".join(str(value).split()) if value is not None else ""
+    return one_line(str(value)) if value is not None else ""
 
 
 # A skill folder is read to its end, but a runaway one must not be.

@@ -6,7 +6,7 @@ asks again.
 """
 
 import os
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 import yaml
@@ -16,22 +16,32 @@ from halo.files.canonical import canonical_json, canonical_text
 from halo.files.digests import sha256
 from halo.files.tree import Tree
 from halo.workspace.agents import list_agents, read_agent
-from halo.workspace.settings import WORKSPACE_SETTINGS, Setting, read_settings
+from halo.workspace.ids import is_id
+from halo.workspace.params import read_params
+from halo.workspace.settings import WORKSPACE_SETTINGS, lookup, read_settings
 from halo.workspace.yamldoc import load_yaml
 
 FORMAT = 1
 
 
 class Demands(msgspec.Struct, frozen=True):
-    """What the workspace's own files ask for: endpoints by agent, and environment variables."""
+    """What the workspace's own files ask for.
+
+    `endpoints`: agent, provider and address. `environment`: the setting, and the variable that it would bring
+    into a prompt. A variable that never becomes text (a provider's key, a secret) needs no trust.
+    """
 
     endpoints: tuple[tuple[str, str, str], ...] = ()
-    environment: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
-    def digest(self) -> str:
-        """What is recorded when the user trusts this."""
-        return sha256(canonical_json(self))
+    def digests(self) -> dict[str, str]:
+        """What is recorded when the user trusts this: a digest of each kind of demand that there is.
+
+        Kinds are told apart so that a new kind, or a change of one, asks for that kind alone.
+        """
+        kinds = {"endpoints": self.endpoints, "environment": self.environment}
+        return {kind: sha256(canonical_json(asked)) for kind, asked in kinds.items() if asked}
 
 
 def read_demands(tree: Tree) -> Demands:
@@ -44,20 +54,21 @@ def read_demands(tree: Tree) -> Demands:
             continue  # a broken agent cannot run, so it demands nothing
         if agent.scope == "workspace" and agent.config.model.endpoint:
             endpoints.append((agent.id, agent.config.model.provider, agent.config.model.endpoint))
-    names: set[str] = set()
-    _collect(read_settings(tree, WORKSPACE_SETTINGS).value, names)
-    return Demands(tuple(endpoints), tuple(sorted(names)))
+    return Demands(tuple(endpoints), tuple(sorted(_variables_in_text(tree))))
 
 
-def _collect(value: Any, names: set[str]) -> None:
-    if isinstance(value, dict):
-        for item in value.values():
-            _collect(item, names)
-    elif isinstance(value, list):
-        for item in value:
-            _collect(item, names)
-    elif isinstance(value, str):
-        names.update(Setting(value, "", 0).names)
+def _variables_in_text(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Yield setting and variable where `secret: false` lets a value of the workspace's settings into text."""
+    settings = read_settings(tree, WORKSPACE_SETTINGS)
+    for owner, block in settings.value.items():
+        if not is_id(owner) or not isinstance(block, dict):
+            continue
+        opened = read_params(tree, owner).opened
+        for key in sorted(opened):
+            name = f"{owner}.params.{key}"
+            setting = lookup(settings, name)
+            if setting is not None:
+                yield from ((name, variable) for variable in setting.names)
 
 
 def trust_file(home: str) -> str:
@@ -65,8 +76,11 @@ def trust_file(home: str) -> str:
     return os.path.join(home, "trust.yaml")
 
 
-def read_trust(home: str) -> dict[str, str]:
-    """Read the digests of what was trusted, by real path of the workspace.
+Trust = dict[str, dict[str, str]]
+
+
+def read_trust(home: str) -> Trust:
+    """Read the digests of what was trusted, by real path of the workspace and kind of demand.
 
     Raises `LayerError` for a damaged file: trust is never guessed.
     """
@@ -78,14 +92,16 @@ def read_trust(home: str) -> dict[str, str]:
         return {}
     document = load_yaml(text, path)
     match document.value:
-        case {"format": 1, "workspaces": dict(entries)}:
-            return {str(k): str(v) for k, v in entries.items()}
+        case {"format": 1, "workspaces": dict(entries)} if all(
+            isinstance(kinds, dict) for kinds in entries.values()
+        ):
+            return entries
         case None:
             return {}
     raise LayerError("not a trust file of this version", file=path, hint="move it away and trust anew")
 
 
-def render_trust(entries: dict[str, str]) -> bytes:
+def render_trust(entries: Trust) -> bytes:
     """Write the trust file."""
     return yaml.safe_dump({"format": FORMAT, "workspaces": dict(sorted(entries.items()))}).encode()
 
@@ -108,15 +124,21 @@ class Grants(msgspec.Struct, frozen=True):
             return (agent.config.model.provider, agent.config.model.endpoint) == (provider, endpoint)
         return (agent_id, provider, endpoint) in self.demands.endpoints
 
-    def environment(self, names: tuple[str, ...]) -> bool:
-        """Tell whether settings of the workspace may read these variables into a prompt."""
-        return set(names) <= set(self.demands.environment)
+    def environment(self, setting: str, variables: tuple[str, ...]) -> bool:
+        """Tell whether `setting` of the workspace may bring these variables into a prompt."""
+        return {(setting, variable) for variable in variables} <= set(self.demands.environment)
 
 
 def read_grants(tree: Tree, workspace: str, home: str) -> Grants:
-    """Return what the user granted; nothing when the workspace demands something else by now."""
+    """Return what the user granted; nothing of a kind of which something else is demanded by now."""
     recorded = read_trust(home).get(os.path.realpath(workspace))
     if recorded is None:
         return Grants()
     demands = read_demands(tree)
-    return Grants(demands) if recorded == demands.digest else Grants()
+    digests = demands.digests
+    return Grants(
+        Demands(
+            demands.endpoints if recorded.get("endpoints") == digests.get("endpoints") else (),
+            demands.environment if recorded.get("environment") == digests.get("environment") else (),
+        )
+    )

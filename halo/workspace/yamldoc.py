@@ -111,22 +111,29 @@ def _parse(text: str, source: str, first_line: int) -> YamlDocument:
 
 
 def _walk(root: yaml.Node, top: Path, lines: dict[Path, int], source: str, first_line: int) -> None:
-    """Note the line of every node; iterative, because the depth is the author's."""
+    """Note the line of every node; iterative, because the depth is the author's.
+
+    Aliases are counted as often as they are used, and so is what merge keys bring in.
+    """
     stack: list[tuple[yaml.Node, Path]] = [(root, top)]
+    visited = 0
     while stack:
         node, path = stack.pop()
         line = first_line + node.start_mark.line
         lines.setdefault(path, line)
-        if len(lines) > _MOST_NODES or len(path) > _DEEPEST:
+        visited += 1
+        if visited > _MOST_NODES or len(path) > _DEEPEST:
             raise LayerError("this YAML is too large or too deep", file=source, line=line)
         if isinstance(node, yaml.SequenceNode):
             stack.extend((item, (*path, i)) for i, item in enumerate(node.value))
         elif isinstance(node, yaml.MappingNode):
             seen: set[str] = set()
             for key, value in node.value:
-                name = str(key.value)
                 key_line = first_line + key.start_mark.line
-                if name in seen and name != "<<":
+                if not isinstance(key, yaml.ScalarNode):
+                    raise LayerError("a key must be plain text", file=source, line=key_line)
+                name = str(key.value)
+                if name in seen:
                     raise LayerError(f"the key {name!r} stands twice", file=source, line=key_line)
                 seen.add(name)
                 lines[(*path, name)] = key_line

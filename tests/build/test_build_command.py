@@ -129,7 +129,7 @@ class TestDoit:
         result = ws.doit()
         assert result.returncode == 1
         assert built(result) == ["b/root", "b/sub", "scopes/pkg", "skills/s"]
-        assert result.stderr.count("workspace:.halo/agents/a/agent.yaml:2: unknown key 'nmae'") == 2
+        assert result.stderr.count("workspace:.halo/agents/a/agent.yaml:2: unknown key 'nmae'") == 1
         assert result.stderr.count("failed ") == 2
         assert "Traceback" not in result.stderr
 

@@ -8,6 +8,7 @@ from making import agent, skill
 
 from halo.build.freshness import Verdict, check_inputs
 from halo.errors import ArtifactError, LayerError, UnknownNameError
+from halo.files.canonical import readable_json
 from halo.files.stamps import RACY_NS, Stamp
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget
 
@@ -319,7 +320,7 @@ class TestFailedCompile:
         with pytest.raises(LayerError, match="unknown key 'nmae'"):
             ws.builder.ensure(TARGET)
         after = pointer(ws)
-        assert msgspec.structs.replace(after, stale="") == before
+        assert msgspec.structs.replace(after, stale="", seal=before.seal) == before
         assert after.stale.startswith("workspace:.halo/agents/a/agent.yaml:2: unknown key 'nmae'")
         assert ws.builder.store.load(after.artifact).prompt.startswith("## User Profile")
         assert reason(ws) == "workspace:.halo/agents/a/agent.yaml changed"
@@ -453,19 +454,73 @@ class TestParts:
 
 
 class TestOrigin:
-    def test_a_record_that_came_with_the_folder_is_not_taken_on_trust(self, ws):
-        """A pointer may be forged by whoever made the repository; inode and change time may not."""
-        ws.builder.ensure(TARGET)
-        forged = msgspec.structs.replace(pointer(ws), inputs=())
-        ws.builder.pointers.write(forged)
-        assert reason(ws) == "its record was not made here"
-        moved = tuple(
-            msgspec.structs.replace(i, stamp=msgspec.structs.replace(i.stamp, inode=i.stamp.inode + 1))
-            if i.stamp is not None
-            else i
-            for i in forged.inputs
-        )
-        ws.builder.pointers.write(msgspec.structs.replace(forged, inputs=moved))
-        assert reason(ws) == "its record was not made here"
+    def test_a_record_that_came_with_the_folder_is_not_taken_on_trust(self, ws, tmp_path):
+        """A pointer may be forged by whoever made the repository, but not sealed."""
+        path = ws.halo / "build" / "a" / "root.json"
+        sealed = path.read_bytes()
+        for forged in (
+            msgspec.structs.replace(pointer(ws), inputs=()),
+            msgspec.structs.replace(pointer(ws), artifact="0" * 40),
+            msgspec.structs.replace(pointer(ws), seal=""),
+        ):
+            path.write_bytes(readable_json(forged))
+            assert reason(ws) == "it was not built yet"
+        path.write_bytes(sealed)
+        assert reason(ws) == ""
+        (ws.home / "machine.key").write_bytes(b"x" * 32)  # another user, another machine
+        assert reason(ws) == "it was not built yet"
+
+    def test_without_a_home_to_keep_a_key_in_every_call_compiles(self, make_workspace):
+        ws = make_workspace(FILES)
+        ws.home.write_text("a file where the home would be")
+        assert ws.builder.ensure(TARGET).prompt == ws.builder.ensure(TARGET).prompt
+        assert reason(ws) == "it was not built yet"
+
+    @pytest.mark.parametrize("name", ["build", "artifacts", ""])
+    def test_a_link_where_halo_keeps_its_own_files_is_refused(self, make_workspace, tmp_path, name):
+        """Git can carry a link: Halo neither writes through it nor deletes what is behind it."""
+        ws = make_workspace(FILES)
+        victim = tmp_path / "victim"
+        (victim / "proj").mkdir(parents=True)
+        (victim / "proj" / "package.json").write_text("{}")
+        own = ws.halo / name if name else ws.halo
+        if own.exists():
+            own.rename(victim / "moved")
+        own.symlink_to(victim / "moved" if not name else victim)
+        with pytest.raises(OSError, match="a link where Halo keeps its own files"):
+            _ = ws.builder
+        assert (victim / "proj" / "package.json").exists()
+        assert ws.cli("build").returncode == 1
+
+    @pytest.mark.parametrize("kind", ["fifo", "device", "deep"])
+    def test_a_pointer_that_is_no_file_counts_as_absent(self, ws, kind):
+        path = ws.halo / "build" / "a" / "root.json"
+        path.unlink()
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "device":
+            path.symlink_to("/dev/zero")
+        else:
+            path.write_text('{"format":' + "[" * 100_000)
+        assert reason(ws) == "it was not built yet"
+        path.unlink()
         ws.builder.ensure(TARGET)
         assert reason(ws) == ""
+
+
+class TestElsewhere:
+    def test_a_folder_that_becomes_a_link_leads_elsewhere(self, ws, tmp_path):
+        """Moved out of the workspace and linked back, it has the same stat data and is out of bounds."""
+        moved = tmp_path / "elsewhere"
+        (ws.halo / "agents").rename(moved)
+        (ws.halo / "agents").symlink_to(moved)
+        assert reason(ws) != ""
+
+    def test_a_link_to_nowhere_is_not_absent(self, ws):
+        (ws.halo / "INDEX.md").symlink_to("nowhere")
+        assert reason(ws) == "workspace:.halo/INDEX.md is new"
+
+    def test_a_layer_that_grew_huge_is_not_read_to_be_compared(self, ws):
+        with open(ws.halo / "USER.md", "r+b") as file:
+            file.truncate(1 << 40)
+        assert reason(ws) == "workspace:.halo/USER.md changed"

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY
-from making import agent, skill
+from making import REPOSITORY, agent, skill
 
 from halo.build.whole import survey
 

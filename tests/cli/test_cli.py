@@ -117,7 +117,7 @@ def test_a_directory_may_be_named_in_any_way(ws, capfd):
 @pytest.mark.parametrize("name", ["..", "/", "nope", "docs/../../x"])
 def test_a_directory_outside_is_the_users_mistake(ws, capfd, name):
     assert run(["prompt", "--dir", name]) == 2
-    assert "--dir" in capfd.readouterr().err
+    assert "directory" in capfd.readouterr().err
 
 
 def test_frozen_refuses_what_is_stale(ws, capfd):
@@ -396,3 +396,158 @@ def test_the_wheel_holds_the_templates(tmp_path, monkeypatch):
         assert done.returncode == 0, done.stderr
     assert str(repository) not in json.dumps(done.stdout)
     assert "file_read" in done.stdout
+
+
+# what other machines are like
+
+
+def test_a_prompt_is_the_same_bytes_in_every_locale(ws):
+    """A terminal that cannot show a letter is no reason to refuse or change a prompt."""
+    ws.write({".halo/USER.md": "Grüße, 你好.\n"})
+    odd = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    outputs = set()
+    for more in ({}, odd, odd):
+        done = subprocess.run(
+            [sys.executable, "-m", "halo", "prompt"],
+            cwd=ws.root,
+            env=ws.environ(**more),
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.add(done.stdout)
+    layers = ws.cli("prompt", "--layers", **odd)
+    assert layers.returncode == 0
+    assert len(outputs) == 1
+    assert "Grüße, 你好." in outputs.pop().decode()
+
+
+def test_a_directory_that_may_not_be_read_stops_nothing(ws, capfd, monkeypatch):
+    """The data folder of a database, say: it is named, and everything else is built."""
+    from halo.errors import TreeError
+    from halo.files.tree import DiskTree
+
+    ws.write({"pgdata/x": ""})
+    real = DiskTree.list
+
+    def closed(self, path):
+        if path == "workspace:pgdata":
+            raise TreeError("permission denied", file=path)  # root may read everything
+        return real(self, path)
+
+    monkeypatch.setattr(DiskTree, "list", closed)
+    assert run(["build"]) == 0
+    out, err = capfd.readouterr()
+    assert "workspace:pgdata: warning: rules in it are not seen: permission denied [closed-directory]" in err
+    assert "built" in out
+
+
+def test_a_layer_that_breaks_many_prompts_is_explained_once(ws, capfd):
+    ws.write({".halo/INSTRUCTIONS.md": "---\na: [\n---\nx\n"})
+    assert run(["build"]) == 1
+    err = capfd.readouterr().err
+    assert err.count("not valid YAML") == 1
+    assert err.count("  as default/root") >= 2
+
+
+def test_doit_without_a_workspace_says_so(tmp_path, ws):
+    (tmp_path / "dodo.py").write_text("from halo.dodo import *\n")
+    for command in (["list"], []):
+        done = subprocess.run(
+            [sys.executable, "-m", "doit", *command],
+            cwd=tmp_path,
+            env=ws.environ(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 3
+        assert "no .halo/ folder" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_init_does_not_turn_the_home_into_a_workspace(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("HALO_HOME", raising=False)
+    assert run(["init", str(tmp_path)]) == 2
+    assert "own home" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_skill_called_root_does_not_answer_for_an_agent(ws, capfd):
+    """`build/skills/` lies beside the agents' folders; no agent may be called so."""
+    ws.write({".halo/skills/root/SKILL.md": "Body.\n"})
+    assert run(["build"]) == 0
+    assert ws.cli("prompt", "-a", "skills").returncode == 2
+    ws.write({".halo/agents/skills/agent.yaml": agent()})
+    capfd.readouterr()
+    assert run(["build"]) == 0
+    assert "an agent cannot be called 'skills' [unusable-name]" in capfd.readouterr().err
+
+
+def test_closed_and_full_streams_are_no_traceback(ws):
+    run(["build"])
+    for command, code in (
+        ("halo --version >&-", 0),
+        ("halo prompt >&-", 0),
+        ("halo prompt >/dev/full", 1),
+        ("halo prompt --layers >/dev/full", 1),
+        ("halo prompt | true", None),
+        ("halo run <&- hello", 3),
+    ):
+        script = command.replace("halo", f"{sys.executable} -m halo", 1)
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=ws.root, env=ws.environ(), capture_output=True, text=True, check=False
+        )
+        assert "Traceback" not in done.stderr, command
+        assert "Exception ignored" not in done.stderr, command
+        if code is not None:
+            assert done.returncode == code, (command, done.stderr)
+
+
+def test_a_message_is_read_as_the_bytes_that_were_typed(ws):
+    """In whatever locale; what is not UTF-8 is refused before a session is touched."""
+    odd = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ws.write({".halo/agents/default/agent.yaml": agent(model={"provider": "openai", "id": "m"})})
+    for message, said in ((b"Gr\xc3\xbc\xc3\x9fe", b"OPENAI_API_KEY"), (b"caf\xe9", b"not UTF-8 (byte 4)")):
+        done = subprocess.run(
+            [sys.executable, "-m", "halo", "run", message],
+            cwd=ws.root,
+            env=ws.environ(**odd),
+            capture_output=True,
+            check=False,
+        )
+        assert said in done.stderr
+        assert b"Traceback" not in done.stderr
+    assert not (ws.halo / "sessions").exists()
+
+
+def test_pulling_a_model_runs_no_code_of_the_current_folder(ws, tmp_path):
+    """`python -m pip` would take a pip.py of the workspace for pip."""
+    ws.write(
+        {
+            "pip.py": f"open({str(tmp_path / 'ran')!r}, 'w')\n",
+            "pip/__init__.py": "",
+            "pip/__main__.py": "1/0\n",
+        }
+    )
+    ws.cli(
+        "model", "pull", PIP_INDEX_URL="http://127.0.0.1:9/", PIP_RETRIES="0", HALO_CACHE=str(tmp_path / "c")
+    )
+    assert not (tmp_path / "ran").exists()
+
+
+def test_trust_shows_no_control_characters(ws, capfd):
+    """An address that moves the cursor could hide the line above it."""
+    endpoint = "http://x/\x1b[1A\x1b[2K"
+    ws.write(
+        {
+            ".halo/agents/default/agent.yaml": agent(
+                model={"provider": "openai", "id": "m", "endpoint": endpoint}
+            )
+        }
+    )
+    run(["trust", "-y"])
+    assert "\x1b" not in "".join(capfd.readouterr())
+    assert run(["build"]) == 1
+    assert "printable ASCII" in capfd.readouterr().err

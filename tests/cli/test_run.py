@@ -12,7 +12,7 @@ import pytest
 from making import agent, skill
 
 from halo.cli.main import run
-from halo.files.log import read_log
+from halo.files.log import CheckedLog, read_log
 from halo.models.catalogue import KNOWN_MODELS
 from halo.records.events import (
     TYPES,
@@ -60,7 +60,8 @@ def sessions(ws):
 def events(ws, session=None):
     """(type, data) of every event of a session, by default the newest."""
     folder = SessionFolder(str(ws.halo / "sessions"), session or sessions(ws)[0])
-    decoded = [msgspec.json.decode(line.record, type=Event) for line in read_log(folder.events)]
+    decoded = list(folder.read_events())
+    assert all(isinstance(e, Event) for e in decoded)
     return [(e.type, msgspec.json.decode(e.data, type=TYPES[e.type])) for e in decoded]
 
 
@@ -159,6 +160,7 @@ def test_a_message_may_come_from_stdin_and_the_answer_as_json(ws):
         check=True,
     )
     reply = json.loads(done.stdout)
+    assert reply["format"] == 1
     assert reply["text"] == PARIS
     assert reply["session"] == sessions(ws)[0]
     assert reply["model"] == MODEL
@@ -187,7 +189,7 @@ def test_the_tool_loop_runs_on_the_real_model(ws, capfd, monkeypatch):
     results = of(ToolResultAdded, recorded)
     assert results
     assert {r.tool for r in results} == {"file_list"}
-    assert results[0].result.text == "a.md"
+    assert results[0].result.text.endswith("a.md")
     called = [c.id for d in of(MessageAdded, recorded) for c in d.message.calls]
     assert called == [r.result.call_id for r in results]
     assert of(TurnEnded, recorded)[0].reason in ("done", "steps")
@@ -373,6 +375,57 @@ def test_a_turn_that_never_ends_is_ended(ws, remote, scripted, capfd, monkeypatc
     assert run(["run", "-a", "remote", "Go."]) == 1
     assert "ended: steps" in capfd.readouterr().err
     assert of(TurnEnded, events(ws))[0].reason == "steps"
+
+
+def test_a_refusal_is_a_failure(ws, remote, scripted, capfd):
+    """Exit code 1, and the turn says why it ended; what was said is kept."""
+    remote("openai")
+    scripted.says_chat(*chat({"content": "I will not."}, finish="content_filter"))
+    assert run(["run", "-a", "remote", "Go."]) == 1
+    out, err = capfd.readouterr()
+    assert out == "I will not.\n"
+    assert "ended: refusal" in err
+    assert of(TurnEnded, events(ws))[0].reason == "refusal"
+
+
+def test_calls_with_the_same_id_have_each_their_own_result(ws, remote, scripted):
+    """Some servers number the calls of every message from the start."""
+    remote("openai")
+    for _ in range(2):
+        scripted.says_chat(
+            *chat(
+                chat_call(0, "call_0", "file_read", '{"path": "notes/a.md"}'),
+                chat_call(1, "call_0", "grep", '{"pattern": "needle"}'),
+                finish="tool_calls",
+            )
+        )
+        scripted.says_chat(*chat({"content": "ok"}))
+        assert run(["run", "-a", "remote", "Look."]) == 0
+    sent = scripted.requests[-1].json["messages"]
+    called = [c["id"] for m in sent for c in m.get("tool_calls", ())]
+    assert called == ["call_0", "call_0_2", "call_0_3", "call_0_4"]
+    assert [m["tool_call_id"] for m in sent if m["role"] == "tool"] == called
+
+
+def test_a_message_of_several_megabytes(ws, remote, scripted):
+    """It comes from stdin, lies beside the log, and is sent whole in this turn and the next."""
+    remote("openai")
+    message = "Zeile mit Umläuten äöü\n" * 200_000
+    for _ in range(2):
+        scripted.says_chat(*chat({"content": "ok"}))
+    environ = ws.environ(OPENAI_API_KEY="sk-test-key", HALO_CACHE=os.environ["HALO_CACHE"])
+    command = [sys.executable, "-m", "halo", "run", "-a", "remote"]
+    for text in (message, "And now?"):
+        done = subprocess.run(
+            command, input=text.encode(), cwd=ws.root, env=environ, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+    for request in scripted.requests:
+        assert request.json["messages"][1]["content"] == message
+    folder = SessionFolder(str(ws.halo / "sessions"), sessions(ws)[0])
+    assert os.path.getsize(folder.events) < 10_000
+    assert len(os.listdir(os.path.join(folder.path, "attachments"))) == 1
+    assert folder.read().damaged == []
 
 
 def test_secrets_reach_no_file_and_no_request(ws, remote, scripted, capfd, monkeypatch):
@@ -565,6 +618,101 @@ def test_ctrl_c_ends_the_turn_and_keeps_the_session(ws, remote, scripted):
     recorded = events(ws)
     assert of(TurnEnded, recorded)[0].reason == "interrupted"
     assert [d.message.text for d in of(MessageAdded, recorded) if d.partial] == ["Slowly "]
+
+
+HANGING = """
+import sys, time
+from halo.tools import toolbox
+from halo.cli.main import run
+
+def hang(arguments, around):
+    print("hanging", flush=True)
+    time.sleep(3600)
+
+toolbox.IMPLEMENTED["grep"] = hang
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_does_not_wait_for_a_tool(ws, remote, scripted):
+    """The turn ends as interrupted, its call is answered, and the process ends, whatever the tool does."""
+    remote("openai")
+    scripted.says_chat(*chat(chat_call(0, "a", "grep", '{"pattern": "x"}'), finish="tool_calls"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING, "run", "-a", "remote", "Go."],
+        cwd=ws.root,
+        env=ws.environ(OPENAI_API_KEY="sk-test-key", HALO_CACHE=os.environ["HALO_CACHE"]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "hanging\n"
+    process.send_signal(signal.SIGINT)
+    try:
+        _, err = process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    recorded = events(ws)
+    assert of(TurnEnded, recorded)[0].reason == "interrupted"
+    (result,) = of(ToolResultAdded, recorded)
+    assert result.mended
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "Go on."]) == 0
+    assert [m["role"] for m in scripted.requests[-1].json["messages"]][:4] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+    ]
+
+
+def test_a_damaged_session_stands_in_nobodys_way_unless_it_is_named(ws, remote, scripted, capfd):
+    remote("openai")
+    for _ in range(2):
+        scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "First."]) == 0
+    good = sessions(ws)[0]
+    bad = SessionFolder(str(ws.halo / "sessions"), "29990101t000000-aaaaaa")
+    os.makedirs(bad.events)  # a folder, not a log
+    assert run(["run", "-a", "remote", "Second."]) == 0
+    assert bad.id in capfd.readouterr().err
+    assert len(of(TurnStarted, events(ws, good))) == 2
+    assert run(["run", "-s", bad.id, "Third."]) == 1
+    assert bad.events in capfd.readouterr().err
+
+
+def test_a_session_of_a_newer_halo_is_left_to_it(ws, remote, scripted, capfd):
+    remote("openai")
+    scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "First."]) == 0
+    folder = SessionFolder(str(ws.halo / "sessions"), sessions(ws)[0])
+    with CheckedLog.open(folder.events) as log:
+        log.append(b'{"format":2,"seq":7,"ts":"t","type":"turn.started","turn":2,"data":{}}')
+    before = len(list(read_log(folder.events)))
+    for arguments in (["-a", "remote"], ["-s", folder.id]):
+        assert run(["run", *arguments, "Second."]) == 1
+        assert "use the newer Halo" in capfd.readouterr().err
+    assert len(list(read_log(folder.events))) == before
+    assert len(scripted.requests) == 1
+
+
+def test_a_turn_whose_derived_files_cannot_be_written_is_no_failure(ws, remote, scripted, capfd):
+    remote("openai")
+    for _ in range(2):
+        scripted.says_chat(*chat({"content": "ok"}))
+    assert run(["run", "-a", "remote", "First."]) == 0
+    (transcript,) = (ws.halo / "sessions").rglob("transcript.md")
+    transcript.unlink()
+    transcript.mkdir()
+    capfd.readouterr()
+    assert run(["run", "-a", "remote", "Second."]) == 0
+    out, err = capfd.readouterr()
+    assert out == "ok\n"
+    assert "not up to date" in err
 
 
 def test_two_runs_in_one_session_do_not_mix(ws, remote, scripted, capfd):

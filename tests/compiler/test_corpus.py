@@ -12,8 +12,7 @@ import json
 import re
 
 import pytest
-from conftest import REPOSITORY
-from making import prompt
+from making import REPOSITORY, prompt
 
 from halo.errors import LayerError
 from halo.records.targets import AgentTarget

@@ -1,5 +1,7 @@
 """A session's folder survives what happens to it."""
 
+import errno
+import json
 import os
 import shutil
 import signal
@@ -11,10 +13,19 @@ import msgspec
 import pytest
 
 from halo.errors import BusyError, LogError, UnknownNameError, UsageError
+from halo.files import ops
 from halo.files.log import read_log
-from halo.records.events import Event, MessageAdded, ToolResultAdded, TurnEnded, TurnStarted
+from halo.records.events import (
+    Event,
+    MessageAdded,
+    SessionTarget,
+    ToolResultAdded,
+    TurnEnded,
+    TurnStarted,
+)
 from halo.records.messages import Message, Text, ToolCall, ToolResult, user
-from halo.sessions.choice import choose
+from halo.records.targets import AgentTarget
+from halo.sessions.choice import Choice, choose
 from halo.sessions.derived import Header, read_header, write_derived
 from halo.sessions.find import find_session, newest, session_ids
 from halo.sessions.folder import INTERRUPTED, SessionFolder
@@ -32,9 +43,9 @@ def read_bytes(path):
         return file.read()
 
 
-def begin(sessions, agent="default", at=NOW, origin="cli"):
+def begin(sessions, agent="default", at=NOW, origin="cli", **target):
     """A session with one finished turn."""
-    with choose(str(sessions), agent, origin, named=None, new=True).open(lambda: at) as session:
+    with Choice(str(sessions), None, AgentTarget(agent, **target), origin).open(lambda: at) as session:
         session.append(TurnStarted("artifact", "print"), turn=1)
         session.append(MessageAdded(user("What is up?")))
         session.append(MessageAdded(Message("assistant", (Text("Nothing."),))))
@@ -120,14 +131,36 @@ def test_derived_files_are_rebuilt_when_missing_or_wrong(tmp_path):
     header = read_header(folder)
     assert header.title == "What is up?"
     assert header.turns == 1
-    for damage in (b"", b"{}", b"nonsense"):
+    stored = read_bytes(os.path.join(folder.path, "session.json"))
+    for damage in (b"", b"{}", b"nonsense", stored.replace(b'"format": 1', b'"format": 2')):
         with open(os.path.join(folder.path, "session.json"), "wb") as file:
             file.write(damage)
-        assert read_header(folder) == header
+        assert (
+            msgspec.structs.replace(read_header(folder), transcript_bytes=header.transcript_bytes) == header
+        )
     os.unlink(os.path.join(folder.path, "session.json"))
     write_derived(folder, folder.read())
     with open(os.path.join(folder.path, "session.json"), "rb") as file:
         assert msgspec.json.decode(file.read(), type=Header) == header
+
+
+def test_a_header_that_is_older_than_the_log_is_derived_anew(tmp_path):
+    """A process that was killed, or had no room, leaves the header of an earlier turn."""
+    folder = begin(tmp_path)
+    old = read_header(folder)
+    with folder.open(now) as session:
+        session.append(TurnStarted("artifact", "print"), turn=2)
+        assert read_header(folder).turns == 2  # also while the turn runs
+        session.append(TurnEnded("done"))
+    assert read_header(folder).seq == old.seq + 2
+    os.unlink(folder.events)
+    assert read_header(folder) is None
+
+
+def test_a_header_that_fits_costs_no_reading_of_the_log(tmp_path, monkeypatch):
+    folder = begin(tmp_path)
+    monkeypatch.setattr(SessionFolder, "read", None)
+    assert read_header(folder).turns == 1
 
 
 def test_the_transcript_grows_by_turns_as_if_written_at_once(tmp_path):
@@ -148,12 +181,51 @@ def test_the_transcript_grows_by_turns_as_if_written_at_once(tmp_path):
     assert "````\na ``` fence\n````" in grown
 
 
+@pytest.mark.parametrize("left", ["nothing", "half", "whole", "other"])
+def test_a_transcript_is_never_wrong_for_long(tmp_path, monkeypatch, left):
+    """The transcript was written and session.json was not: the next turn repeats nothing and misses nothing."""
+    folder = begin(tmp_path)
+    transcript = os.path.join(folder.path, "transcript.md")
+    before = read_bytes(transcript)
+    with folder.open(now) as session:
+        session.append(TurnStarted("artifact", "print"), turn=2)
+        session.append(MessageAdded(user("second")))
+        session.append(TurnEnded("done"))
+        with monkeypatch.context() as patch:
+            patch.setattr("halo.sessions.derived.replace_file", failing(errno.ENOSPC))
+            with pytest.raises(OSError, match="No space"):
+                write_derived(folder, session.conversation)
+        after = read_bytes(transcript)
+        assert b"second" in after
+        damage = {"nothing": before, "half": after[:-4], "whole": after, "other": b""}
+        with open(transcript, "wb") as file:
+            file.write(damage[left])
+        write_derived(folder, session.conversation)
+    assert read_bytes(transcript) == after
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege on Windows")
+def test_a_transcript_that_is_a_link_is_replaced_not_followed(tmp_path):
+    folder = begin(tmp_path)
+    transcript = os.path.join(folder.path, "transcript.md")
+    elsewhere = tmp_path / "elsewhere"
+    os.rename(transcript, elsewhere)
+    before = elsewhere.read_bytes()
+    os.symlink(elsewhere, transcript)
+    with folder.open(now) as session:
+        session.append(TurnStarted("artifact", "print"), turn=2)
+        write_derived(folder, session.conversation)
+    assert elsewhere.read_bytes() == before
+    assert not os.path.islink(transcript)
+
+
 def test_the_newest_session_with_the_agent_goes_on(tmp_path):
     begin(tmp_path, "default", NOW)
     second = begin(tmp_path, "default", NOW + 10**9)
     begin(tmp_path, "worker", NOW + 2 * 10**9)
     begin(tmp_path, "default", NOW + 3 * 10**9, origin="parent")
-    assert newest(str(tmp_path), "default", "cli").id == second.id
+    assert newest(str(tmp_path), "default", "cli").folder.id == second.id
+    assert newest(str(tmp_path), "default", "cli").notices == ()
     assert len(list(session_ids(str(tmp_path)))) == 4
     assert choose(str(tmp_path), None, "cli", named=None, new=False).folder.id == second.id
     assert choose(str(tmp_path), None, "cli", named=None, new=True).folder is None
@@ -173,7 +245,108 @@ def test_a_session_is_never_carried_on_by_another_agent(tmp_path):
     folder = begin(tmp_path, "default")
     with pytest.raises(UsageError, match="is with agent 'default'"):
         choose(str(tmp_path), "worker", "cli", named=folder.id, new=False)
-    assert choose(str(tmp_path), None, "cli", named=folder.id, new=False).agent == "default"
+    assert choose(str(tmp_path), None, "cli", named=folder.id, new=False).target.agent == "default"
+
+
+def test_a_session_goes_on_with_the_target_that_it_was_begun_with(tmp_path):
+    """Role, directory, access: a session of a sub-agent is not silently carried on as root."""
+    fields = {"role": "sub", "directory": "pkg/api", "mode": "minimal", "access": "readonly"}
+    folder = begin(tmp_path, "worker", **fields)
+    target = AgentTarget("worker", **fields)
+    for named in (folder.id, None):
+        assert choose(str(tmp_path), "worker", "cli", named=named, new=False).target == target
+    header = json.loads(read_bytes(os.path.join(folder.path, "session.json")))
+    assert header["agent"] == "worker"
+    assert header["target"] == {"kind": "agent", "agent": "worker", **fields}
+
+
+def test_every_field_of_a_target_is_kept():
+    """A field that AgentTarget gets one day must be written down as well."""
+    assert {f.name for f in msgspec.structs.fields(AgentTarget)} == {
+        f.name for f in msgspec.structs.fields(SessionTarget)
+    } - {"kind"}
+    target = AgentTarget("a", "sub", "d", "none", "windows", "workspace")
+    assert SessionTarget.of(target).target() == target
+
+
+# other sessions that are damaged
+
+
+def spoil(folder, how):
+    if how == "no file":
+        os.unlink(folder.events)
+        os.mkdir(folder.events)
+    else:
+        with open(folder.events, "r+b") as file:
+            file.write(b"XXXXXXXXXXXX")  # the beginning is lost, the rest is readable
+    os.unlink(os.path.join(folder.path, "session.json"))
+
+
+@pytest.mark.parametrize("how", ["no file", "no beginning"])
+def test_a_damaged_session_does_not_stand_in_the_way_of_others(tmp_path, how):
+    good = begin(tmp_path, "default", NOW)
+    damaged = [begin(tmp_path, "default", NOW + n * 10**9) for n in range(1, 6)]
+    for folder in damaged:
+        spoil(folder, how)
+    choice = choose(str(tmp_path), None, "cli", named=None, new=False)
+    assert choice.folder.id == good.id
+    (notice,) = choice.notices
+    assert damaged[-1].id in notice
+    assert "and 2 more" in notice
+    # Nobody is told of what was not looked for.
+    assert choose(str(tmp_path), None, "cli", named=None, new=True).notices == ()
+
+
+@pytest.mark.parametrize("how", ["no file", "no beginning"])
+def test_a_damaged_session_that_is_named_is_an_error(tmp_path, how):
+    folder = begin(tmp_path)
+    spoil(folder, how)
+    with pytest.raises(LogError) as caught:
+        choose(str(tmp_path), None, "cli", named=folder.id, new=False)
+    assert caught.value.file == folder.events
+
+
+def test_a_session_that_died_while_it_was_created_is_passed_over_quietly(tmp_path):
+    good = begin(tmp_path, "default", NOW)
+    died = SessionFolder(str(tmp_path), new_session_id(NOW + 10**9, b"aaaaaa"))
+    died.open(now, create=True).close()
+    choice = choose(str(tmp_path), None, "cli", named=None, new=False)
+    assert (choice.folder.id, choice.notices) == (good.id, ())
+
+
+def test_opening_what_is_not_there_makes_nothing(tmp_path):
+    with pytest.raises(LogError, match="no log here"):
+        SessionFolder(str(tmp_path), new_session_id(NOW, b"aaaaaa")).open(now)
+    assert os.listdir(tmp_path) == []
+
+
+# writing that fails
+
+
+def failing(number):
+    def fail(*_arguments, **_options):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("broken", ["write_all", "fsync"])
+def test_after_a_failed_append_nothing_more_goes_into_the_log(tmp_path, monkeypatch, broken):
+    """Whether the event is there is unknown: a second one with its number would contradict it."""
+    folder = begin(tmp_path)
+    with folder.open(now) as session:
+        session.append(TurnStarted("artifact", "print"), turn=2)
+        with monkeypatch.context() as patch:
+            patch.setattr(ops, broken, failing(errno.EIO))
+            with pytest.raises(LogError, match="Input/output error"):
+                session.append(MessageAdded(user("lost?")))
+        with pytest.raises(LogError, match="takes no more"):
+            session.append(TurnEnded("error"))
+        assert not session.sound
+    with folder.open(now) as session:
+        assert session.conversation.ended == TurnEnded("interrupted")
+    seqs = [msgspec.json.decode(li.record, type=Event).seq for li in read_log(folder.events) if li.record]
+    assert seqs == list(range(1, len(seqs) + 1))
 
 
 WRITER = """

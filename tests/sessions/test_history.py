@@ -10,6 +10,7 @@ from halo.records.events import (
     Event,
     MessageAdded,
     SessionCreated,
+    SessionTarget,
     ToolResultAdded,
     TurnEnded,
     TurnStarted,
@@ -17,7 +18,8 @@ from halo.records.events import (
 )
 from halo.records.messages import Message, Text, ToolCall, ToolResult, user
 from halo.records.usage import Usage
-from halo.sessions.history import LOST_RESULT, fold
+from halo.sessions.history import LOST_RESULT, Conversation, fold
+from halo.sessions.reading import Unread, read_events
 
 
 def lines(*data, first=1):
@@ -37,7 +39,7 @@ def calls(*ids):
     return Message("assistant", tuple(ToolCall(i, "grep", "{}") for i in ids))
 
 
-CREATED = SessionCreated("s", "default", "cli")
+CREATED = SessionCreated("s", SessionTarget("agent", "default"), "cli")
 STARTED = TurnStarted("a", "f")
 
 
@@ -88,9 +90,10 @@ STEPS = st.lists(
     st.one_of(
         st.builds(lambda t: MessageAdded(user(t)), st.text(max_size=5)),
         st.builds(
-            lambda ids: MessageAdded(calls(*ids)), st.lists(st.sampled_from("abcd"), min_size=1, unique=True)
+            lambda ids: MessageAdded(calls(*ids)),
+            st.lists(st.sampled_from(["a", "b", "a_2", ""]), min_size=1),
         ),
-        st.builds(lambda i: ToolResultAdded(ToolResult(i, "r"), "grep"), st.sampled_from("abcd")),
+        st.builds(lambda i: ToolResultAdded(ToolResult(i, "r"), "grep"), st.sampled_from(["a", "b", "a_2"])),
         st.just(TurnEnded("done")),
         st.just(STARTED),
         st.none(),
@@ -106,7 +109,19 @@ def test_calls_and_results_are_never_parted(steps):
     for i, message in enumerate(history):
         wanted = sorted(call.id for call in message.calls)
         if wanted:
+            assert len(set(wanted)) == len(wanted)
             assert sorted(r.call_id for r in history[i + 1].content) == wanted
         results = [b.call_id for b in message.content if isinstance(b, ToolResult)]
         if results:
             assert sorted(results) == sorted(c.id for c in history[i - 1].calls)
+
+
+@given(STEPS)
+def test_asking_for_the_history_changes_nothing(steps):
+    """Asked after every event or only at the end: the conversation is the same, and calls stay open."""
+    asked, silent = Conversation(), Conversation()
+    for found in read_events(lines(*steps), bytes):
+        for conversation in (asked, silent):
+            (conversation.miss if isinstance(found, Unread) else conversation.add)(found)
+        assert asked.history() == asked.history()
+    assert vars(asked) == vars(silent)

@@ -14,7 +14,7 @@ AGENT = 'model: {provider: openai, id: m, endpoint: "https://example.org/v1"}\n'
 
 
 def values(slots, files=None, environ=None, granted=()):
-    grants = Grants(Demands(environment=tuple(granted)))
+    grants = Grants(Demands(environment=tuple(("s.params.who", name) for name in granted)))
     return slot_values(slots, MOMENT, tree(files or {}), environ or {}, grants)
 
 
@@ -30,7 +30,10 @@ def test_session_slots_are_empty_where_the_session_does_not_know():
 
 def test_a_global_value_is_read_when_the_turn_starts():
     slot = Slot("s.params.region", "settings", 0, 1)
-    files = {"secrets:settings.yaml": "s: {params: {region: North <<SIDE>>}}\n"}
+    files = {
+        "secrets:settings.yaml": "s: {params: {region: North <<SIDE>>}}\n",
+        "global:skills/s/config.yaml": "params: [{key: region, secret: false}]\n",
+    }
     assert values([slot], files, {"SIDE": "west"}).values == {"s.params.region": "North west"}
     unset = values([slot], files)
     assert unset.values == {"s.params.region": "North <<SIDE>>"}
@@ -71,26 +74,31 @@ def test_trust_is_bound_to_what_was_asked_for(tmp_path):
     """Any change of an endpoint or of the named variables asks anew."""
     files = {
         ".halo/agents/a/agent.yaml": AGENT,
-        ".halo/settings.yaml": "s: {params: {who: [<<WHO>>, {x: <<OTHER>>}]}}\n",
+        ".halo/settings.yaml": "s: {params: {who: <<WHO>>, hidden: <<OTHER>>}, secrets: {k: <<KEY>>}}\n",
+        ".halo/skills/s/config.yaml": "params: [{key: who, secret: false}, {key: hidden, secret: true}]\n",
     }
     demands = read_demands(tree(files))
     assert demands.endpoints == (("a", "openai", "https://example.org/v1"),)
-    assert demands.environment == ("OTHER", "WHO")
+    assert demands.environment == (("s.params.who", "WHO"),)
     workspace, home = str(tmp_path / "ws"), str(tmp_path)
     nothing = Grants()
     assert read_grants(tree(files), workspace, home) == nothing
-    (tmp_path / "trust.yaml").write_bytes(render_trust({workspace: demands.digest}))
+    (tmp_path / "trust.yaml").write_bytes(render_trust({workspace: demands.digests}))
     grants = read_grants(tree(files), workspace, home)
     assert grants.endpoint(tree(files), "a", "openai", "https://example.org/v1")
     assert not grants.endpoint(tree(files), "a", "openai", "https://forged.example.org/v1")
-    assert grants.environment(("WHO",))
+    assert grants.environment("s.params.who", ("WHO",))
     assert read_grants(tree(files), str(tmp_path / "elsewhere"), home) == nothing
+    moved = tree({**files, ".halo/agents/a/agent.yaml": AGENT.replace("org", "net")})
+    assert read_grants(moved, workspace, home).demands == Demands(environment=(("s.params.who", "WHO"),))
+    another = tree({**files, ".halo/agents/b/agent.yaml": AGENT})
+    assert read_grants(another, workspace, home).demands.endpoints == ()
     for key, text in (
-        (".halo/agents/a/agent.yaml", AGENT.replace("org", "net")),
         (".halo/settings.yaml", "s: {params: {who: <<HOME>>}}\n"),
-        (".halo/agents/b/agent.yaml", AGENT),
+        (".halo/skills/s/config.yaml", "params: [{key: who, secret: false}, {key: hidden, secret: false}]\n"),
     ):
-        assert read_grants(tree({**files, key: text}), workspace, home) == nothing
+        named = tree({**files, key: text})
+        assert read_grants(named, workspace, home).demands == Demands(endpoints=demands.endpoints)
 
 
 def test_agents_of_the_global_folder_are_the_users_own():
@@ -108,3 +116,42 @@ def test_a_damaged_trust_file_is_an_error_not_a_guess(tmp_path):
     (tmp_path / "trust.yaml").write_text("{")
     with pytest.raises(LayerError):
         read_trust(str(tmp_path))
+
+
+@pytest.mark.parametrize("ending", ["\n", " ", "\r\n", "\t"])
+def test_white_space_around_a_key_is_taken_off(ending):
+    assert provider_key("openai", tree({}), {"OPENAI_API_KEY": f"sk-1{ending}"}) == "sk-1"
+    settings = {".halo/settings.yaml": "openai:\n  secrets:\n    api_key: |\n      sk-2\n\n"}
+    assert provider_key("openai", tree(settings), {}) == "sk-2"
+
+
+@pytest.mark.parametrize("key", ["sk-\n1", "sk 1", "sk-\u00e9", "sk-\x00", "\u201csk-1\u201d"])
+def test_what_cannot_be_a_key_is_refused_without_repeating_it(key):
+    with pytest.raises(MissingKeyError) as caught:
+        provider_key("openai", tree({}), {"OPENAI_API_KEY": key})
+    assert key not in str(caught.value)
+    assert "OPENAI_API_KEY" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [
+        ("openai.secrets.api_key", "settings"),
+        ("general.name", "settings"),
+        ("s.params.token", "settings"),
+        ("s.params.variable", "settings"),
+        ("__class__", "builtin"),
+        ("count", "builtin"),
+    ],
+)
+def test_a_slot_is_filled_only_with_what_may_stand_in_text(name, origin):
+    """Whatever an artifact says: it may be old, or forged."""
+    files = {
+        "secrets:settings.yaml": (
+            "openai: {secrets: {api_key: LEAK}}\ngeneral: {name: LEAK}\n"
+            "s: {params: {token: LEAK, variable: <<LEAK>>}}\n"
+        ),
+        "global:skills/s/config.yaml": "params: [{key: token, secret: true}]\n",
+        ".halo/skills/s/config.yaml": "params: [{key: token, secret: false}, {key: variable, secret: false}]\n",
+    }
+    assert values([Slot(name, origin, 0, 1)], files, {"LEAK": "LEAK"}).values == {}

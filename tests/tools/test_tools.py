@@ -1,61 +1,11 @@
 """What the tools give a model, and what they refuse."""
 
 import asyncio
-import json
 import os
 
 import pytest
 
-from halo.files.roots import ConfinedRoot
 from halo.records.messages import ToolCall
-from halo.records.tools import SESSION_TOOLS, WORKSPACE_TOOLS, activate_skill
-from halo.tools.base import Surroundings
-from halo.tools.toolbox import Toolbox
-
-SPECS = (*WORKSPACE_TOOLS, *SESSION_TOOLS, activate_skill(("notes",)))
-
-
-class Bench:
-    """A workspace, a skill folder outside it, and a toolbox in them."""
-
-    def __init__(self, folder):
-        self.root = folder / "ws"
-        self.root.mkdir()
-        self.skill = folder / "skills" / "notes"
-        self.skill.mkdir(parents=True)
-        self.secret = folder / "secret.txt"
-        self.secret.write_text("top secret\n")
-        around = Surroundings(
-            workspace=ConfinedRoot(str(self.root)),
-            skills={"notes": ConfinedRoot(str(self.skill))},
-            load_skill={"notes": "# Skill: notes\n"}.get,
-        )
-        self.toolbox = Toolbox(SPECS, around)
-
-    def write(self, files):
-        for name, text in files.items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text if isinstance(text, bytes) else text.encode())
-
-    def call(self, name, /, **arguments):
-        return asyncio.run(self.toolbox.run(ToolCall("c1", name, json.dumps(arguments))))
-
-    def text(self, name, /, **arguments):
-        result = self.call(name, **arguments)
-        assert not result.is_error, result.text
-        return result.text
-
-    def refusal(self, name, /, **arguments):
-        result = self.call(name, **arguments)
-        assert result.is_error, result.text
-        return result.text
-
-
-@pytest.fixture
-def bench(tmp_path):
-    return Bench(tmp_path)
-
 
 # file_read
 
@@ -108,7 +58,7 @@ def test_links_that_leave_are_refused_everywhere(bench):
     os.symlink(bench.root.parent, bench.root / "up")
     assert "top" not in bench.refusal("file_read", path="link")
     assert "top" not in bench.refusal("file_read", path="up/secret.txt")
-    assert bench.text("grep", pattern="secret") == "no match for 'secret'"
+    assert bench.text("grep", pattern="secret") == "no match for 'secret'\n2 entries could not be read"
     assert bench.text("file_list", recursive=True).splitlines() == ["link", "up"]
 
 
@@ -121,7 +71,7 @@ def test_files_of_skills_elsewhere_have_an_address(bench):
     (bench.skill / "references").mkdir()
     (bench.skill / "references" / "a.md").write_text("form\n")
     assert bench.text("file_read", path="skill:notes/references/a.md") == "1\tform"
-    assert bench.text("file_list", path="skill:notes") == "references/"
+    assert bench.text("file_list", path="skill:notes") == "skill:notes/references/"
     assert "no skill 'other'" in bench.refusal("file_read", path="skill:other/a.md")
 
 
@@ -131,7 +81,7 @@ def test_files_of_skills_elsewhere_have_an_address(bench):
 def test_folders_end_in_a_slash(bench):
     bench.write({"b/x": "", "a.txt": ""})
     assert bench.text("file_list") == "a.txt\nb/"
-    assert bench.text("file_list", path="b") == "x"
+    assert bench.text("file_list", path="b") == "b/x"
     assert "is not a folder" in bench.refusal("file_list", path="a.txt")
 
 
@@ -150,26 +100,6 @@ def test_links_inside_the_workspace_are_listed_and_not_followed(bench):
     assert bench.text("file_list", recursive=True).splitlines() == ["d/", "d/a.txt", "loop/"]
     assert bench.text("grep", pattern="needle") == "d/a.txt:1:needle"
     assert bench.text("file_read", path="loop/d/a.txt") == "1\tneedle"
-
-
-def test_settings_and_conversations_are_kept_from_models(bench):
-    """By whatever name: links, other case, a walk, or a search from inside `.halo`."""
-    bench.write(
-        {
-            ".halo/settings.yaml": "openai: {secrets: {api_key: sk-1}}\n",
-            ".halo/sessions/2026-11/s/events.jsonl": "sk-1\n",
-            ".halo/INDEX.md": "fine\n",
-        }
-    )
-    os.symlink(".halo/settings.yaml", bench.root / "alias")
-    os.symlink(".halo/sessions", bench.root / "past")
-    for path in (".halo/settings.yaml", "./.halo//settings.yaml", "alias", "past/2026-11/s/events.jsonl"):
-        assert "kept from models" in bench.refusal("file_read", path=path)
-    assert "kept from models" in bench.refusal("file_list", path=".halo/sessions")
-    assert "sk-1" not in bench.text("file_list", recursive=True)
-    for path in (".halo", ".", "alias"):
-        assert bench.text("grep", pattern="sk-1", path=path).startswith("no match")
-    assert bench.text("grep", pattern="fine", path=".halo") == ".halo/INDEX.md:1:fine"
 
 
 # grep
@@ -192,14 +122,6 @@ def test_no_match_and_too_many_are_said(bench):
 def test_a_bad_pattern_is_answered(bench):
     bench.write({"a": "x"})
     assert "regular expression" in bench.refusal("grep", pattern="(")
-
-
-def test_a_pattern_that_runs_away_is_stopped(bench, monkeypatch):
-    from halo.tools import grep
-
-    monkeypatch.setattr(grep, "_SECONDS", 0.2)
-    bench.write({"a.txt": "a" * 60 + "!\n"})
-    assert "takes too long on a.txt:1" in bench.refusal("grep", pattern=r"^(\w|\w\w)+$")
 
 
 def test_long_lines_and_binaries_do_not_flood(bench):
@@ -236,10 +158,3 @@ def test_tools_without_an_implementation_are_refused_and_named(bench):
     assert "cannot be run here" in bench.refusal("start_session", agent_id="x", message="y")
     assert "file_read" not in bench.toolbox.missing
     assert "start_session" in bench.toolbox.missing
-
-
-def test_a_long_result_is_cut_and_says_so(bench):
-    bench.write({"a.txt": "x" * 40_000})
-    text = bench.text("file_read", path="a.txt")
-    assert text.endswith("ask for a smaller part]")
-    assert "40002 characters in all" in text

@@ -19,7 +19,15 @@ from halo.workspace.settings import (
     read_settings,
 )
 from halo.workspace.skills import list_resources, read_skill
-from halo.workspace.trust import Grants, read_demands, read_grants, read_trust, render_trust, trust_file
+from halo.workspace.trust import (
+    Demands,
+    Grants,
+    read_demands,
+    read_grants,
+    read_trust,
+    render_trust,
+    trust_file,
+)
 
 
 def settings(text, path=".halo/settings.yaml"):
@@ -78,7 +86,8 @@ FILES = {
     ".halo/agents/b/agent.yaml": agent(),
     ".halo/agents/broken/agent.yaml": "x: [",
     "global:agents/g/agent.yaml": agent(model=ENDPOINT),
-    ".halo/settings.yaml": "a: {params: {k: '<<B>> <<A>>', l: [{m: <<C>>}]}}",
+    ".halo/agents/a/config.yaml": "params: [{key: k, secret: false}, {key: s, secret: true}]",
+    ".halo/settings.yaml": "a: {params: {k: '<<B>> <<A>>', s: <<C>>, u: <<D>>}, secrets: {x: <<E>>}}",
     "secrets:settings.yaml": "a: {params: {k: <<MACHINE>>}}",
 }
 
@@ -88,34 +97,36 @@ class TestTrust:
         """What the user put on the machine asks nothing of the user."""
         found = read_demands(tree(FILES))
         assert found.endpoints == (("a", "openai", "http://elsewhere/v1"),)
-        assert found.environment == ("A", "B", "C")
+        assert found.environment == (("a.params.k", "A"), ("a.params.k", "B"))
 
     @pytest.mark.parametrize(
         ("path", "text"),
         [
-            (".halo/settings.yaml", "a: {params: {k: '<<B>> <<A>>', l: [<<D>>]}}"),
+            (".halo/settings.yaml", "a: {params: {k: '<<B>> <<A>> <<X>>'}}"),
+            (".halo/agents/a/config.yaml", "params: [{key: k, secret: false}, {key: u, secret: false}]"),
             (".halo/agents/a/agent.yaml", agent(model=ENDPOINT | {"endpoint": "http://other/v1"})),
             (".halo/agents/a/agent.yaml", agent(model=ENDPOINT | {"provider": "anthropic"})),
             (".halo/agents/c/agent.yaml", agent(model=ENDPOINT)),
         ],
     )
     def test_any_new_demand_asks_again(self, path, text):
-        assert read_demands(tree({**FILES, path: text})).digest != read_demands(tree(FILES)).digest
+        assert read_demands(tree({**FILES, path: text})).digests != read_demands(tree(FILES)).digests
 
     def test_nothing_else_does(self):
         files = {**FILES, ".halo/agents/b/agent.yaml": agent(name="x"), ".halo/USER.md": "x"}
-        assert read_demands(tree(files)).digest == read_demands(tree(FILES)).digest
+        assert read_demands(tree(files)).digests == read_demands(tree(FILES)).digests
 
     def test_grants_are_for_a_place_and_for_exactly_what_was_seen(self, make_workspace):
         files = {
             ".halo/agents/a/agent.yaml": agent(model=ENDPOINT),
+            ".halo/agents/a/config.yaml": "params: [{key: k, secret: false}]",
             ".halo/settings.yaml": "a: {params: {k: <<A>>}}",
         }
         ws = make_workspace(files)
         places = ws.places
         assert read_grants(places.tree(), places.workspace, places.home) == Grants()
         ws.home.mkdir(parents=True)
-        granted = {os.path.realpath(places.workspace): read_demands(places.tree()).digest}
+        granted = {os.path.realpath(places.workspace): read_demands(places.tree()).digests}
         with open(trust_file(places.home), "wb") as file:
             file.write(render_trust(granted))
         assert read_trust(places.home) == granted
@@ -123,17 +134,19 @@ class TestTrust:
         assert grants.demands == read_demands(places.tree())
         assert read_grants(places.tree(), places.home, places.home) == Grants()
         ws.write({".halo/agents/b/agent.yaml": agent(model=ENDPOINT)})
-        assert read_grants(places.tree(), places.workspace, places.home) == Grants()
+        left = read_grants(places.tree(), places.workspace, places.home)
+        assert left == Grants(Demands(environment=(("a.params.k", "A"),)))
 
-    @pytest.mark.parametrize("names", [("A",), ("C", "A"), ()])
+    @pytest.mark.parametrize("names", [("A",), ("B", "A"), ()])
     def test_granted_variables_may_be_read(self, names):
-        assert Grants(read_demands(tree(FILES))).environment(names)
+        assert Grants(read_demands(tree(FILES))).environment("a.params.k", names)
 
     @pytest.mark.parametrize("names", [("D",), ("A", "D"), ("MACHINE",)])
     def test_others_may_not(self, names):
         """Not even together with one that may: a build folder may come from a stranger too."""
-        assert not Grants(read_demands(tree(FILES))).environment(names)
-        assert not Grants().environment(names)
+        assert not Grants(read_demands(tree(FILES))).environment("a.params.k", names)
+        assert not Grants(read_demands(tree(FILES))).environment("a.params.s", ("A",))
+        assert not Grants().environment("a.params.k", names)
 
     def test_an_endpoint_is_granted_to_an_agent_as_a_provider(self):
         source, there = tree(FILES), ENDPOINT["endpoint"]

@@ -37,7 +37,6 @@ class TestSyntax:
             ("a: 1\nb: !!python/object/apply:os.getcwd []\n", 2),
             ("é: ü\nb: \x01\n", 2),
             ("a: 1\nb: \x80\n", 2),
-            ("a: 1\n[x]: 2\n", 2),
         ],
     )
     def test_the_line_of_what_is_broken(self, text, line):
@@ -227,3 +226,17 @@ def test_plain_scalars_mean_what_yaml_1_2_says(text, value):
     found = load_yaml(f"k: {text}\n", "f").value["k"]
     assert found == value
     assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a0: &a0 {k: 1}\n" + "".join(f"a{i}: &a{i} {{<<: *a{i - 1}, <<: *a{i - 1}}}\n" for i in range(1, 28)),
+        "a0: &a0 {k: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 28)),
+        "? [&a0 [x], &a1 [*a0, *a0], &a2 [*a1, *a1]]\n: y\n",
+        "{a: b}: c\n",
+    ],
+)
+def test_bombs_of_merges_and_keys_are_refused_at_once(text):
+    with pytest.raises(LayerError, match=r"stands twice|too large|plain text"):
+        load_yaml(text, "f")

@@ -1,0 +1,39 @@
+"""Reads a file that may have been put there by a stranger: no link, no device, no pipe, no flood."""
+
+import errno
+import os
+import stat
+
+
+def read_regular(path: str, limit: int) -> bytes:
+    """Return the bytes of the regular file at `path`.
+
+    Raises OSError for anything else: absent, a link, a directory, a FIFO (which does not block), or more
+    than `limit` bytes.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        if found.st_size > limit:
+            raise OSError(errno.EFBIG, "larger than it can be", path)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
+    finally:
+        os.close(descriptor)
+
+
+def refuse_links(folder: str, *names: str) -> None:
+    """Raise OSError (ELOOP) when `folder`, or one of `names` below it, is a symlink; absent ones are fine.
+
+    For folders that Halo writes to and deletes from: a link in a clone must not lead it elsewhere.
+    """
+    for path in (folder, *(os.path.join(folder, name) for name in names)):
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISLNK(found.st_mode):
+            raise OSError(errno.ELOOP, "a link where Halo keeps its own files", path)
