@@ -48,14 +48,14 @@ def command(
     if layers:
         text = layer_table(artifact.manifest)
     else:
-        text = fill_prompt(builder, artifact, target.directory) if filled else artifact.prompt
+        text = fill_prompt(builder, artifact) if filled else artifact.prompt
     sys.stdout.write(text)
     sys.stdout.flush()
     for diagnostic in artifact.manifest.diagnostics:
         click.echo(str(diagnostic), err=True)
 
 
-def fill_prompt(builder: "Builder", artifact: "Artifact", directory: str) -> str:
+def fill_prompt(builder: "Builder", artifact: "Artifact") -> str:
     """Fill the slots of an artifact as a turn that starts now would."""
     import os
     import time
@@ -67,12 +67,7 @@ def fill_prompt(builder: "Builder", artifact: "Artifact", directory: str) -> str
 
     places = builder.places
     tree = places.tree()
-    moment = Moment(
-        workspace_root=places.workspace,
-        working_dir=os.path.join(places.workspace, directory) if directory else places.workspace,
-        now=timestamp(time.time_ns()),
-        agent_name=artifact.manifest.runtime.name if artifact.manifest.runtime else "",
-    )
+    moment = Moment.of(artifact, places.workspace, timestamp(time.time_ns()))
     grants = read_grants(tree, places.workspace, places.home)
     values, warnings = slot_values(artifact.manifest.slots, moment, tree, os.environ, grants)
     for warning in warnings:

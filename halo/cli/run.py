@@ -94,7 +94,7 @@ def _talk(
 
     builder = open_builder(workspace)
     sessions = sessions_folder(builder.places.halo)
-    choice = choose(sessions, agent, "cli", named=session, new=new)
+    choice = choose(sessions, agent, "cli", home=builder.places.home, named=session, new=new)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
     show = _show_all if streamed else _show_progress
     return run_talk(desk, choice, message, show, frozen=frozen)

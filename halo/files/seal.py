@@ -33,7 +33,7 @@ def _make(home: str, path: str) -> bytes | None:
 
     try:
         os.makedirs(home, exist_ok=True)
-        create_file(path, os.urandom(_BYTES), mode=0o600)
+        create_file(path, os.urandom(_BYTES), mode=0o600, sync=True)
     except OSError:
         return None
     return machine_key(home)  # the winner's, if two processes made one

@@ -68,11 +68,16 @@ class SessionTarget(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SessionCreated(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`session.created`: whom it is with, and who began it (`cli`, later channels and parents)."""
+    """`session.created`: whom it is with, and who began it (`cli`, later channels and parents).
+
+    `seal` proves that it was begun by this user on this machine; a session that came with the folder has
+    no true one.
+    """
 
     session: str
     target: SessionTarget
     origin: str
+    seal: str = ""
 
 
 class TurnStarted(msgspec.Struct, frozen=True, omit_defaults=True):

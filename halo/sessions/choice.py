@@ -7,9 +7,10 @@ from typing import NamedTuple
 import msgspec
 
 from halo.errors import LogError, UsageError
+from halo.files.seal import machine_key
 from halo.records.events import SessionCreated, SessionTarget
 from halo.records.targets import AgentTarget
-from halo.sessions.find import find_session, newest
+from halo.sessions.find import find_session, newest, session_seal
 from halo.sessions.folder import OpenSession, SessionFolder, check_writable
 from halo.sessions.ids import new_session_id
 
@@ -22,6 +23,7 @@ class Choice(NamedTuple):
     """
 
     sessions: str
+    home: str
     folder: SessionFolder | None
     target: AgentTarget
     origin: str
@@ -34,14 +36,19 @@ class Choice(NamedTuple):
         folder = SessionFolder(self.sessions, new_session_id(now_ns(), secrets.token_bytes(6)))
         session = folder.open(now_ns, create=True)
         try:
-            session.append(SessionCreated(folder.id, SessionTarget.of(self.target), self.origin), turn=0)
+            key = machine_key(self.home, make=True)
+            sealed = session_seal(key, folder.id) if key is not None else ""
+            target = SessionTarget.of(self.target)
+            session.append(SessionCreated(folder.id, target, self.origin, sealed), turn=0)
         except BaseException:
             session.close()
             raise
         return session
 
 
-def choose(sessions: str, agent: str | None, origin: str, *, named: str | None, new: bool) -> Choice:
+def choose(
+    sessions: str, agent: str | None, origin: str, *, home: str, named: str | None, new: bool
+) -> Choice:
     """Choose: `named` must exist; without it and without `new` the newest that `origin` began with the agent.
 
     `agent` None: whoever the named session is with, else `default`. A named session with another agent
@@ -49,18 +56,18 @@ def choose(sessions: str, agent: str | None, origin: str, *, named: str | None, 
     that cannot be read; others that cannot are passed over with a notice.
     """
     if named is not None:
-        return _named(sessions, agent, origin, named)
+        return _named(sessions, home, agent, origin, named)
     who = agent or "default"
     if not new:
-        found = newest(sessions, who, origin)
+        found = newest(sessions, who, origin, home)
         if found.folder is not None and found.header is not None and found.header.target is not None:
             target = _known(found.folder, found.header.target)
-            return Choice(sessions, found.folder, target, origin, found.notices)
-        return Choice(sessions, None, AgentTarget(who), origin, found.notices)
-    return Choice(sessions, None, AgentTarget(who), origin)
+            return Choice(sessions, home, found.folder, target, origin, found.notices)
+        return Choice(sessions, home, None, AgentTarget(who), origin, found.notices)
+    return Choice(sessions, home, None, AgentTarget(who), origin)
 
 
-def _named(sessions: str, agent: str | None, origin: str, named: str) -> Choice:
+def _named(sessions: str, home: str, agent: str | None, origin: str, named: str) -> Choice:
     folder = find_session(sessions, named)
     conversation = folder.read()
     check_writable(folder, conversation)
@@ -76,7 +83,7 @@ def _named(sessions: str, agent: str | None, origin: str, named: str) -> Choice:
             f"session {named} is with agent {target.agent!r}, not {agent!r}",
             hint=f"leave -a away, or begin a new one: -n -a {agent}",
         )
-    return Choice(sessions, folder, target, origin)
+    return Choice(sessions, home, folder, target, origin)
 
 
 def _known(folder: SessionFolder, target: SessionTarget) -> AgentTarget:

@@ -30,7 +30,8 @@ class Header(msgspec.Struct, frozen=True):
 
     `target` is whom the session is with, `agent` its name once more, for people; null and empty where the
     first event is damaged. `log_bytes` and `transcript_bytes` are the sizes of the files when it was made:
-    another size means that the header, or the transcript, is not of this log as it is now.
+    another size means that the header, or the transcript, is not of this log as it is now. `seal` is that of
+    `session.created`.
     """
 
     format: int
@@ -48,6 +49,7 @@ class Header(msgspec.Struct, frozen=True):
     usage: Usage
     log_bytes: int
     transcript_bytes: int = 0
+    seal: str = ""
 
 
 def header_of(
@@ -73,6 +75,7 @@ def header_of(
         usage=conversation.usage,
         log_bytes=log_bytes,
         transcript_bytes=transcript_bytes,
+        seal=created.seal if created else "",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from halo.errors import LogError, UnknownNameError
+from halo.files.seal import machine_key, seal
 from halo.sessions.derived import Header, read_header
 from halo.sessions.folder import SessionFolder
 
@@ -47,11 +48,18 @@ class Newest(NamedTuple):
     notices: tuple[str, ...]
 
 
-def newest(sessions: str, agent: str, origin: str) -> Newest:
-    """Find the newest session that `origin` began with `agent`.
+def session_seal(key: bytes, session_id: str) -> str:
+    """Seal the beginning of a session."""
+    return seal(key, f"session {session_id}".encode())
 
-    A newer one that cannot be read may have nothing to do with it, so it is passed over, and told of.
+
+def newest(sessions: str, agent: str, origin: str, home: str) -> Newest:
+    """Find the newest session that `origin` began with `agent`, here (`home` is Halo's home).
+
+    A newer one that cannot be read may have nothing to do with it, so it is passed over, and told of; and
+    so is one that was begun elsewhere and came with the folder: what stands in it, somebody else said.
     """
+    key = machine_key(home)
     damaged: list[str] = []
     for session_id in session_ids(sessions):
         folder = SessionFolder(sessions, session_id)
@@ -64,7 +72,11 @@ def newest(sessions: str, agent: str, origin: str) -> Newest:
             continue  # nothing was ever recorded: it died while it was created
         if header.target is None:
             damaged.append(f"{session_id} (its beginning is lost)")
-        elif header.agent == agent and header.origin == origin:
+        elif header.agent != agent or header.origin != origin:
+            continue
+        elif key is None or header.seal != session_seal(key, session_id):
+            damaged.append(f"{session_id} (begun elsewhere; -s {session_id} goes on in it)")
+        else:
             return Newest(folder, header, _passed_over(damaged))
     return Newest(None, None, _passed_over(damaged))
 

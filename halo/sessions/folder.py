@@ -11,6 +11,7 @@ from halo.errors import LogError
 from halo.files import ops
 from halo.files.locks import FileLock, hold
 from halo.files.log import CheckedLog, read_log
+from halo.files.regular import refuse_links
 from halo.records.events import FORMAT, NAMES, Event, EventData, ToolResultAdded, TurnEnded
 from halo.records.messages import ToolResult
 from halo.sessions.attachments import fetch, put_aside
@@ -95,6 +96,8 @@ class OpenSession:
     def __init__(self, folder: SessionFolder, now_ns: Callable[[], int], *, create: bool) -> None:
         self.folder = folder
         self.sound = True
+        sessions, month = os.path.dirname(os.path.dirname(folder.path)), month_of(folder.id)
+        refuse_links(sessions, month, os.path.join(month, folder.id))
         self._now_ns = now_ns
         if create:
             folder.make()  # the lock would make it too, without syncing its name

@@ -43,7 +43,13 @@ MESSAGES = st.builds(
 )
 USAGES = st.builds(Usage, COUNT, COUNT, COUNT, COUNT)
 DATA = st.one_of(
-    st.builds(events.SessionCreated, TEXT, TEXT, TEXT, st.sampled_from(["root", "sub"]), TEXT),
+    st.builds(
+        events.SessionCreated,
+        TEXT,
+        st.builds(events.SessionTarget, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT),
+        TEXT,
+        TEXT,
+    ),
     st.builds(
         events.TurnStarted,
         TEXT,

@@ -30,7 +30,7 @@ def now():
 
 
 def opened(sessions):
-    return Choice(str(sessions), None, AgentTarget("default"), "cli").open(now)
+    return Choice(str(sessions), str(sessions), None, AgentTarget("default"), "cli").open(now)
 
 
 def large(sessions):

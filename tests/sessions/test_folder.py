@@ -45,7 +45,9 @@ def read_bytes(path):
 
 def begin(sessions, agent="default", at=NOW, origin="cli", **target):
     """A session with one finished turn."""
-    with Choice(str(sessions), None, AgentTarget(agent, **target), origin).open(lambda: at) as session:
+    with Choice(str(sessions), str(sessions), None, AgentTarget(agent, **target), origin).open(
+        lambda: at
+    ) as session:
         session.append(TurnStarted("artifact", "print"), turn=1)
         session.append(MessageAdded(user("What is up?")))
         session.append(MessageAdded(Message("assistant", (Text("Nothing."),))))
@@ -224,11 +226,13 @@ def test_the_newest_session_with_the_agent_goes_on(tmp_path):
     second = begin(tmp_path, "default", NOW + 10**9)
     begin(tmp_path, "worker", NOW + 2 * 10**9)
     begin(tmp_path, "default", NOW + 3 * 10**9, origin="parent")
-    assert newest(str(tmp_path), "default", "cli").folder.id == second.id
-    assert newest(str(tmp_path), "default", "cli").notices == ()
+    assert newest(str(tmp_path), "default", "cli", str(tmp_path)).folder.id == second.id
+    assert newest(str(tmp_path), "default", "cli", str(tmp_path)).notices == ()
     assert len(list(session_ids(str(tmp_path)))) == 4
-    assert choose(str(tmp_path), None, "cli", named=None, new=False).folder.id == second.id
-    assert choose(str(tmp_path), None, "cli", named=None, new=True).folder is None
+    assert (
+        choose(str(tmp_path), None, "cli", home=str(tmp_path), named=None, new=False).folder.id == second.id
+    )
+    assert choose(str(tmp_path), None, "cli", home=str(tmp_path), named=None, new=True).folder is None
 
 
 def test_an_unknown_session_is_the_users_mistake(tmp_path):
@@ -244,8 +248,11 @@ def test_an_unknown_session_is_the_users_mistake(tmp_path):
 def test_a_session_is_never_carried_on_by_another_agent(tmp_path):
     folder = begin(tmp_path, "default")
     with pytest.raises(UsageError, match="is with agent 'default'"):
-        choose(str(tmp_path), "worker", "cli", named=folder.id, new=False)
-    assert choose(str(tmp_path), None, "cli", named=folder.id, new=False).target.agent == "default"
+        choose(str(tmp_path), "worker", "cli", home=str(tmp_path), named=folder.id, new=False)
+    assert (
+        choose(str(tmp_path), None, "cli", home=str(tmp_path), named=folder.id, new=False).target.agent
+        == "default"
+    )
 
 
 def test_a_session_goes_on_with_the_target_that_it_was_begun_with(tmp_path):
@@ -254,7 +261,10 @@ def test_a_session_goes_on_with_the_target_that_it_was_begun_with(tmp_path):
     folder = begin(tmp_path, "worker", **fields)
     target = AgentTarget("worker", **fields)
     for named in (folder.id, None):
-        assert choose(str(tmp_path), "worker", "cli", named=named, new=False).target == target
+        assert (
+            choose(str(tmp_path), "worker", "cli", home=str(tmp_path), named=named, new=False).target
+            == target
+        )
     header = json.loads(read_bytes(os.path.join(folder.path, "session.json")))
     assert header["agent"] == "worker"
     assert header["target"] == {"kind": "agent", "agent": "worker", **fields}
@@ -288,13 +298,13 @@ def test_a_damaged_session_does_not_stand_in_the_way_of_others(tmp_path, how):
     damaged = [begin(tmp_path, "default", NOW + n * 10**9) for n in range(1, 6)]
     for folder in damaged:
         spoil(folder, how)
-    choice = choose(str(tmp_path), None, "cli", named=None, new=False)
+    choice = choose(str(tmp_path), None, "cli", home=str(tmp_path), named=None, new=False)
     assert choice.folder.id == good.id
     (notice,) = choice.notices
     assert damaged[-1].id in notice
     assert "and 2 more" in notice
     # Nobody is told of what was not looked for.
-    assert choose(str(tmp_path), None, "cli", named=None, new=True).notices == ()
+    assert choose(str(tmp_path), None, "cli", home=str(tmp_path), named=None, new=True).notices == ()
 
 
 @pytest.mark.parametrize("how", ["no file", "no beginning"])
@@ -302,7 +312,7 @@ def test_a_damaged_session_that_is_named_is_an_error(tmp_path, how):
     folder = begin(tmp_path)
     spoil(folder, how)
     with pytest.raises(LogError) as caught:
-        choose(str(tmp_path), None, "cli", named=folder.id, new=False)
+        choose(str(tmp_path), None, "cli", home=str(tmp_path), named=folder.id, new=False)
     assert caught.value.file == folder.events
 
 
@@ -310,7 +320,7 @@ def test_a_session_that_died_while_it_was_created_is_passed_over_quietly(tmp_pat
     good = begin(tmp_path, "default", NOW)
     died = SessionFolder(str(tmp_path), new_session_id(NOW + 10**9, b"aaaaaa"))
     died.open(now, create=True).close()
-    choice = choose(str(tmp_path), None, "cli", named=None, new=False)
+    choice = choose(str(tmp_path), None, "cli", home=str(tmp_path), named=None, new=False)
     assert (choice.folder.id, choice.notices) == (good.id, ())
 
 
@@ -384,3 +394,29 @@ def test_an_acknowledged_event_survives_kill_9(tmp_path):
         assert numbers[:acknowledged] == list(range(1, acknowledged + 1))
         assert len(numbers) <= acknowledged + 1
         folder.open(now).close()  # the lock went with the process; the dead turn is mended
+
+
+def test_a_session_that_came_with_the_folder_is_not_gone_on_with(tmp_path):
+    """Git can be made to carry one; what stands in it, somebody else said. It can still be named."""
+    sessions, home = tmp_path / "sessions", str(tmp_path / "home")
+    foreign = begin(sessions)  # sealed with another key
+    choice = choose(str(sessions), None, "cli", home=home, named=None, new=False)
+    assert choice.folder is None
+    assert foreign.id in choice.notices[0]
+    named = choose(str(sessions), None, "cli", home=home, named=foreign.id, new=False)
+    assert named.folder.id == foreign.id
+
+
+@pytest.mark.parametrize("level", ["sessions", "month", "session"])
+def test_a_link_on_the_way_to_a_session_is_refused(tmp_path, level):
+    sessions = tmp_path / "sessions"
+    folder = begin(sessions)
+    path = {"sessions": sessions, "month": sessions / month_of(folder.id), "session": None}[level]
+    moved = tmp_path / "elsewhere"
+    target = path if path is not None else sessions / month_of(folder.id) / folder.id
+    target.rename(moved)
+    target.symlink_to(moved)
+    before = read_bytes(folder.events)
+    with pytest.raises(OSError, match="a link where Halo keeps its own files"):
+        folder.open(now)
+    assert read_bytes(folder.events) == before

@@ -23,7 +23,7 @@ def now():
 
 def begin(sessions):
     """A session with one finished turn."""
-    with Choice(str(sessions), None, AgentTarget("default"), "cli").open(now) as session:
+    with Choice(str(sessions), str(sessions), None, AgentTarget("default"), "cli").open(now) as session:
         session.append(TurnStarted("artifact", "print"), turn=1)
         session.append(MessageAdded(user("What is up?")))
         session.append(TurnEnded("done"))
@@ -76,7 +76,7 @@ def test_a_log_of_a_newer_version_is_read_and_never_written_to(tmp_path, case, t
     assert "newer" in caught.value.message
     assert "use the newer Halo" in caught.value.hint
     with pytest.raises(LogError, match="newer"):
-        choose(str(tmp_path), None, "cli", named=folder.id, new=False)
+        choose(str(tmp_path), None, "cli", home=str(tmp_path), named=folder.id, new=False)
     assert bytes_of(folder) == before
 
 
@@ -155,7 +155,7 @@ def test_a_session_with_a_target_of_a_newer_version_is_shown_and_not_run(tmp_pat
     assert (header.agent, header.origin) == ("default", "telepathy")
     for named in (folder.id, None):
         with pytest.raises(LogError, match="later"):
-            choose(str(tmp_path), None, "telepathy", named=named, new=False)
+            choose(str(tmp_path), None, "telepathy", home=str(tmp_path), named=named, new=False)
 
 
 def test_events_say_the_format_of_this_version(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from crash import every_crash, recording, replay
 
 from halo.files import ops
+from halo.files.seal import machine_key
 from halo.records.events import MessageAdded, TurnStarted
 from halo.records.messages import user
 from halo.records.targets import AgentTarget
@@ -29,10 +30,12 @@ def test_what_was_acknowledged_is_there_after_any_crash(tmp_path, made):
     """
     base = tmp_path / "base"
     base.mkdir()
+    home = str(tmp_path / "home")
+    machine_key(home, make=True)
     acknowledged = []
     with recording() as recorded:
         ops.make_dirs(os.path.join(base, *["sessions", "2026-09"][:made]))
-        session = Choice(str(base / "sessions"), None, AgentTarget("default"), "cli").open(now)
+        session = Choice(str(base / "sessions"), home, None, AgentTarget("default"), "cli").open(now)
         folder = session.folder
         acknowledged.append((len(recorded), 1))
         if made == 3:

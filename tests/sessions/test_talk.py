@@ -58,7 +58,7 @@ class Office:
 
     def talk(self, player, choice=None, show=None):
         self.desk.adapter = lambda _artifact, _agent: player
-        choice = choice or choose(self.sessions, "a", "cli", named=None, new=False)
+        choice = choice or choose(self.sessions, "a", "cli", home=self.sessions, named=None, new=False)
         return run_talk(self.desk, choice, "Go.", show or self.shown.append, frozen=False)
 
     @property
@@ -67,7 +67,7 @@ class Office:
 
     @property
     def folder(self):
-        return choose(self.sessions, "a", "cli", named=None, new=False).folder
+        return choose(self.sessions, "a", "cli", home=self.sessions, named=None, new=False).folder
 
     def recorded(self):
         return [(e, msgspec.json.decode(e.data, type=TYPES[e.type])) for e in self.folder.read_events()]
@@ -127,12 +127,12 @@ def test_a_session_goes_on_as_what_it_was_begun_as(office):
     """A session of a sub-agent in a directory is run from that artifact, not silently as root."""
     target = AgentTarget("a", "sub", "pkg")
     first, second = Player(says("1")), Player(says("2"))
-    session = office.talk(first, Choice(office.sessions, None, target, "parent")).session
-    office.talk(second, choose(office.sessions, None, "cli", named=session, new=False))
+    session = office.talk(first, Choice(office.sessions, office.sessions, None, target, "parent")).session
+    office.talk(second, choose(office.sessions, None, "cli", home=office.sessions, named=session, new=False))
     for player in (first, second):
         assert "PKG RULES" in player.requests[0].system
         assert str(office.ws.root / "pkg") in player.requests[0].system
-    folder = choose(office.sessions, None, "cli", named=session, new=False).folder
+    folder = choose(office.sessions, None, "cli", home=office.sessions, named=session, new=False).folder
     artifacts = {
         msgspec.json.decode(e.data, type=TurnStarted).artifact
         for e in folder.read_events()
@@ -140,7 +140,7 @@ def test_a_session_goes_on_as_what_it_was_begun_as(office):
     }
     assert [office.ws.builder.store.load(a).manifest.target for a in artifacts] == [target]
     # Nothing of it is the user's own conversation with that agent.
-    assert choose(office.sessions, "a", "cli", named=None, new=False).folder is None
+    assert choose(office.sessions, "a", "cli", home=office.sessions, named=None, new=False).folder is None
 
 
 # which error the user sees
@@ -304,7 +304,7 @@ def test_damage_is_told_once_a_turn_and_not_kept_from_anybody(office):
 
 
 def test_what_was_passed_over_is_told(office):
-    choice = choose(office.sessions, "a", "cli", named=None, new=True)
+    choice = choose(office.sessions, "a", "cli", home=office.sessions, named=None, new=True)
     office.talk(Player(says("Hello.")), choice._replace(notices=("passed over",)))
     assert office.notices == ["passed over"]
 
@@ -323,7 +323,9 @@ def test_memory_and_log_tell_the_same_whatever_ids_a_model_gives(tmp_path_factor
     made = compiled(body("You are a."))
     artifact = Artifact("id", made.prompt, made.manifest)
     bench, clock = Bench(), Clock()
-    choice = Choice(str(tmp_path_factory.mktemp("s")), None, AgentTarget("a"), "cli")
+    choice = Choice(
+        str(tmp_path_factory.mktemp("s")), str(tmp_path_factory.mktemp("h")), None, AgentTarget("a"), "cli"
+    )
 
     async def one(session, rounds):
         player = Player(*(calls(*ids) for ids in rounds), says("Done."))
