@@ -89,8 +89,9 @@ def _talk(
 ) -> "Reply":
     from halo.models.catalogue import cache_dir
     from halo.sessions.choice import choose
+    from halo.sessions.desk import Desk
     from halo.sessions.find import sessions_folder
-    from halo.sessions.talk import Desk, run_talk
+    from halo.sessions.talk import run_talk
 
     builder = open_builder(workspace)
     sessions = sessions_folder(builder.places.halo)

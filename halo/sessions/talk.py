@@ -1,16 +1,13 @@
 """A turn in a session: from a user's message to the recorded answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 
 import msgspec
 
-from halo.build.builder import Builder
 from halo.errors import HaloError, LogError
-from halo.files.roots import ConfinedRoot
 from halo.models.adapter import Adapter, Notice, TextDelta, ThinkingDelta
-from halo.models.opening import open_adapter
 from halo.records.artifacts import Artifact
 from halo.records.events import (
     MessageAdded,
@@ -20,22 +17,16 @@ from halo.records.events import (
     UsageReported,
 )
 from halo.records.messages import Message, Text, user
-from halo.records.targets import AgentTarget, SkillTarget
+from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
-from halo.runner.slots import fill
 from halo.runner.threads import ToolThreads
-from halo.runner.turn import Turn, TurnEvent, run_turn
+from halo.runner.turn import TurnEvent, run_turn
 from halo.sessions.choice import Choice
 from halo.sessions.derived import write_derived
+from halo.sessions.desk import Desk, Equipment, equip, lay_out
 from halo.sessions.folder import OpenSession
-from halo.sessions.keys import provider_key
-from halo.sessions.values import Moment, slot_values
-from halo.tools.base import Surroundings
-from halo.tools.toolbox import Toolbox
-from halo.workspace.trust import Grants, read_grants
 
 Show = Callable[[TextDelta | ThinkingDelta | Notice | ToolResultAdded], None]
-
 
 FORMAT = 1
 
@@ -57,53 +48,6 @@ class Reply(msgspec.Struct, frozen=True):
     reason: str
     usage: Usage
     restored: int = 0
-
-
-class Equipment(msgspec.Struct, frozen=True):
-    """What a turn runs with: the agent's artifact and those of its visible skills, all pinned."""
-
-    artifact: Artifact
-    skills: dict[str, Artifact]
-
-
-def equip(builder: Builder, target: AgentTarget, *, frozen: bool) -> Equipment:
-    """Get the artifacts of a turn, fresh; with `frozen` a stale one is refused."""
-    get = builder.frozen if frozen else builder.ensure
-    artifact = get(target)
-    return Equipment(artifact, {s.id: get(SkillTarget(s.id)) for s in artifact.manifest.skills})
-
-
-class Desk:
-    """Everything around one turn that is not the conversation: paths, environment, clock, cache."""
-
-    def __init__(
-        self, builder: Builder, environ: Mapping[str, str], cache: str, now_ns: Callable[[], int]
-    ) -> None:
-        self.builder = builder
-        self.environ = environ
-        self.cache = cache
-        self.now_ns = now_ns
-        self.tree = builder.places.tree()
-
-    def grants(self) -> Grants:
-        """Return what the user allowed this workspace."""
-        return read_grants(self.tree, self.builder.places.workspace, self.builder.places.home)
-
-    def adapter(self, artifact: Artifact, agent: str) -> Adapter:
-        """Open the model that the artifact of `agent` is bound to."""
-        runtime = artifact.manifest.runtime
-        assert runtime is not None  # noqa: S101  # agents have one
-        binding = runtime.binding
-        return open_adapter(
-            binding,
-            tool_mode=runtime.tool_mode,
-            key=provider_key(binding.provider, self.tree, self.environ),
-            trusted=bool(binding.endpoint)
-            and self.grants().endpoint(self.tree, agent, binding.provider, binding.endpoint),
-            context_tokens=runtime.context_tokens,
-            cache=self.cache,
-            base_dir=self.builder.places.workspace,
-        )
 
 
 def run_talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: bool) -> Reply:
@@ -177,7 +121,10 @@ async def _turn(
     session.append(MessageAdded(user(message)))
     progress = _Progress()
     try:
-        turn, toolbox = _prepare(desk, session, equipment, started.ts, show)
+        history = session.conversation.history()
+        turn, toolbox, remarks = lay_out(desk, equipment, history, started.ts)
+        for remark in remarks:
+            show(Notice(remark))
         async with aclosing(run_turn(turn, adapter, toolbox)) as events:
             await _keep(session, events, progress, show)
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -190,47 +137,6 @@ async def _turn(
         _break_off(session, progress, TurnEnded("error", f"{type(error).__name__}: {error}"), show)
         raise
     return progress.reply(session, artifact)
-
-
-def _prepare(
-    desk: Desk, session: OpenSession, equipment: Equipment, now: str, show: Show
-) -> tuple[Turn, Toolbox]:
-    """Fill the slots, with `now` as the time, and lay out the tools."""
-    artifact, places = equipment.artifact, desk.builder.places
-    moment = Moment.of(artifact, places.workspace, now)
-    slots = [s for a in (artifact, *equipment.skills.values()) for s in a.manifest.slots]
-    asks = any(s.origin == "environment" for s in slots)
-    values, warnings = slot_values(
-        slots, moment, desk.tree, desk.environ, desk.grants() if asks else Grants()
-    )
-    toolbox = Toolbox(
-        artifact.manifest.tools,
-        Surroundings(
-            workspace=ConfinedRoot(places.workspace),
-            skills=_skill_roots(desk, equipment),
-            load_skill=lambda skill: _skill_text(equipment, skill, values),
-        ),
-    )
-    for warning in warnings:
-        show(Notice(f"warning: {warning}"))
-    if toolbox.missing:
-        show(Notice(f"this version cannot run {', '.join(toolbox.missing)}"))
-    return Turn(artifact, fill(artifact, values), session.conversation.history()), toolbox
-
-
-def _skill_roots(desk: Desk, equipment: Equipment) -> dict[str, ConfinedRoot]:
-    """Find the folders of skills that do not lie in the workspace; their files are read as files."""
-    roots = desk.builder.places.roots
-    found = {}
-    for skill in equipment.artifact.manifest.skills:
-        if skill.scope in ("global", "builtin"):
-            found[skill.id] = ConfinedRoot(f"{roots[skill.scope]}/skills/{skill.id}")
-    return found
-
-
-def _skill_text(equipment: Equipment, skill: str, values: Mapping[str, str]) -> str | None:
-    artifact = equipment.skills.get(skill)
-    return fill(artifact, values).text if artifact is not None else None
 
 
 class _Progress:

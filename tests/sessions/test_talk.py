@@ -29,7 +29,8 @@ from halo.runner.turn import Turn, run_turn
 from halo.sessions import derived
 from halo.sessions.choice import Choice, choose
 from halo.sessions.derived import read_header
-from halo.sessions.talk import Desk, run_talk
+from halo.sessions.desk import Desk
+from halo.sessions.talk import run_talk
 from halo.sessions.values import Moment, slot_values
 from halo.workspace.trust import Grants
 
