@@ -4,6 +4,7 @@ A workspace's dodo.py is one import instead: `from halo.dodo import *`.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ QUESTION = "What is the capital of France?"
 
 def _run(*command, cwd=None):
     """Run a command with this interpreter's environment; its output goes straight through."""
-    print(f"\n$ {' '.join(command)}", flush=True)
+    print(f"\n$ {shlex.join(command)}", flush=True)
     found = [PYTHON, "-m", command[0], *command[1:]]
     return subprocess.run(found, cwd=cwd, check=False).returncode == 0
 
@@ -69,17 +70,18 @@ def _generated():
 
 def task_docs():
     """Write the generated parts of the documentation anew."""
-    return {"actions": [(_run, ["cogapp", "-r", "-I", "docs", *_generated()]), _schemas]}
+    cog = ["cogapp", "-r", "-I", "docs", *_generated()]
+    return {"actions": [(_run, cog), (_script, ["docs/generate.py"])]}
 
 
-def _schemas():
-    return subprocess.run([PYTHON, "docs/generate.py"], check=False).returncode == 0
+def _script(path):
+    return subprocess.run([PYTHON, path], check=False).returncode == 0
 
 
 def task_bench():
     """Run the benchmarks; each prints a table."""
     for name in ("startup", "kv_restore"):
-        yield {"name": name, "actions": [(subprocess.call, [[PYTHON, f"benchmarks/{name}.py"]])]}
+        yield {"name": name, "actions": [(_script, [f"benchmarks/{name}.py"])], "io": {"capture": False}}
 
 
 def _clean_example():

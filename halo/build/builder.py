@@ -144,7 +144,7 @@ class Builder:
             return
         keeper = Gatekeeper(self.places, self.now_ns())
         keeper.files(self.pointers.path(pointer.target), *self.store.files(artifact.id))
-        keeper.inputs(pointer.inputs, pointer.recorded_ns)
+        keeper.inputs(pointer.inputs)
         try:
             self.store.load(artifact.id)  # what the stamps stand for must be what was verified
             keeper.write(path, artifact.id)

@@ -76,9 +76,7 @@ def stamp_at(path: str, roots: Mapping[str, str]) -> Stamp | None:
 
 def _look_closer(pointer: Pointer, suspects: list[Input], roots: Mapping[str, str], now_ns: int) -> Verdict:
     from halo.files.tree import DiskTree, observe
-    from halo.workspace.layers import FRONT_MATTER, front_matter
-
-    projections = {FRONT_MATTER: front_matter}
+    from halo.workspace.layers import PROJECTIONS
 
     tree = DiskTree(roots)
     worth = False
@@ -87,7 +85,7 @@ def _look_closer(pointer: Pointer, suspects: list[Input], roots: Mapping[str, st
         if _another_size(known, roots):
             return Verdict(f"{known.path} changed")
         try:
-            now = observe(tree, known, projections[known.part] if known.part else None)
+            now = observe(tree, known, PROJECTIONS[known.part] if known.part else None)
         except (HaloError, KeyError):
             return Verdict(f"{known.path} changed")
         if (now.kind, now.digest) != (known.kind, known.digest):

@@ -8,10 +8,12 @@ gates are asked before click, msgspec and doit are imported.
 The file: a line with the seal of the rest (`halo.files.seal`), a header line
 `halo-gate 1 <compiler> <recorded_ns> <lines> <answer>`, a line each for the workspace (a gate that was copied
 along with its folder speaks for the original), Halo's home and the templates, then a line a path:
-`mtime_ns ctime_ns size inode path`, or `- path` for what must be absent.
+`mtime_ns ctime_ns size inode digest path`, or `- path` for what must be absent. The digest is that of the
+content where stat data do not speak for it yet, `exists` where the content plays no part, else `-`.
 """
 
 import os
+import time
 
 from halo.files.regular import read_regular
 from halo.files.seal import machine_key, seal
@@ -21,7 +23,11 @@ _LARGEST = 1 << 28  # bytes of a gate
 _MAGIC = "halo-gate 1"
 _RACY_NS = 2_000_000_000  # as in halo.files.stamps, which this module must not import
 
-PlainStamp = tuple[int, int, int, int]
+# Times in nanoseconds, size, inode; then the digest.
+Entry = tuple[int, int, int, int, str]
+
+EXISTS = "exists"
+SETTLED = "-"
 
 
 def workspace_gate(workspace: str) -> str:
@@ -39,7 +45,11 @@ Roots = tuple[str, str, str]
 
 
 def ask(path: str, roots: Roots, compiler: str) -> str | None:
-    """Return the gate's answer when nothing changed since it was written here, else None."""
+    """Return the gate's answer when nothing changed since it was written here, else None.
+
+    What changed so shortly before the gate was written that a later write could carry the same stamp is
+    compared by content, for as long as the gate is young; then the pointers are asked for a better one.
+    """
     key = machine_key(roots[1])
     if key is None:
         return None
@@ -53,34 +63,52 @@ def ask(path: str, roots: Roots, compiler: str) -> str | None:
             return None
         if lines.pop() or len(lines) != int(count) or tuple(lines[:3]) != roots:
             return None
-        trusted_before = int(recorded) - _RACY_NS
-        if all(_unchanged(line, trusted_before) for line in lines[3:]):
+        recorded_ns = int(recorded)
+        young = recorded_ns <= time.time_ns() <= recorded_ns + 2 * _RACY_NS
+        if all(_unchanged(line, recorded_ns - _RACY_NS, young=young) for line in lines[3:]):
             return answer
     except (OSError, ValueError):
         return None
     return None
 
 
-def _unchanged(line: str, trusted_before: int) -> bool:
+def _unchanged(line: str, trusted_before: int, *, young: bool) -> bool:
     if line.startswith("- "):
         try:
             os.lstat(line[2:])  # a link to nowhere is something
         except (FileNotFoundError, NotADirectoryError):
             return True
         return False
-    mtime, ctime, size, inode, path = line.split(" ", 4)
+    mtime, ctime, size, inode, digest, path = line.split(" ", 5)
     st = os.stat(path)
-    return (
-        st.st_mtime_ns == int(mtime)
-        and st.st_ctime_ns == int(ctime)
-        and st.st_size == int(size)
-        and st.st_ino == int(inode)
-        and max(st.st_mtime_ns, st.st_ctime_ns) <= trusted_before
-    )
+    if (st.st_mtime_ns, st.st_ctime_ns, st.st_size, st.st_ino) != (
+        int(mtime),
+        int(ctime),
+        int(size),
+        int(inode),
+    ):
+        return False
+    if max(st.st_mtime_ns, st.st_ctime_ns) <= trusted_before:
+        return True
+    return young and (digest == EXISTS or content_digest(path) == digest)
+
+
+def content_digest(path: str) -> str | None:
+    """Return the digest of a file's bytes or of a folder's names, None for what cannot be told so simply."""
+    from halo.files.digests import listing_digest, sha256_file
+
+    if not os.path.isdir(path):
+        return sha256_file(path)
+    with os.scandir(path) as entries:
+        found = list(entries)
+    if any(entry.is_symlink() or not entry.name.isprintable() or "\\" in entry.name for entry in found):
+        return None
+    kinds = ((e.name, "dir" if e.is_dir() else "file" if e.is_file() else "other") for e in found)
+    return listing_digest(kinds)
 
 
 def render(
-    stamps: dict[str, PlainStamp | None],
+    entries: dict[str, Entry | None],
     *,
     roots: Roots,
     compiler: str,
@@ -88,17 +116,13 @@ def render(
     answer: str,
     key: bytes,
 ) -> bytes | None:
-    """Write a gate: `stamps` maps absolute paths to stat data, None for absent.
+    """Write a gate: `entries` maps absolute paths to stat data and digest, None for absent.
 
-    Returns None for what cannot stand on a line, or would not be trusted yet because it changed within
-    the last two seconds: a gate that nobody passes is not worth writing.
+    Returns None for what cannot stand on a line; such a workspace goes without.
     """
-    newest = max((max(s[0], s[1]) for s in stamps.values() if s is not None), default=0)
-    if newest > recorded_ns - _RACY_NS:
-        return None
     lines = list(roots)
-    for path, stamp in sorted(stamps.items()):
-        lines.append(f"- {path}" if stamp is None else " ".join(map(str, (*stamp, path))))
+    for path, entry in sorted(entries.items()):
+        lines.append(f"- {path}" if entry is None else " ".join(map(str, (*entry, path))))
     if any("\n" in line for line in lines):
         return None
     header = f"{_MAGIC} {compiler} {recorded_ns} {len(lines)} {answer}"

@@ -19,14 +19,13 @@ class Workspace(msgspec.Struct, frozen=True):
     targets: list[Target]
     oddities: tuple[Diagnostic, ...]
     inputs: tuple[Input, ...]
-    recorded_ns: int
 
 
 def survey(builder: Builder) -> Workspace:
     """Find the default targets of a workspace."""
     tree = RecordingTree(builder.places.tree(), builder.now_ns)
     found = default_targets(tree)
-    return Workspace(builder, found.targets, found.oddities, tree.inputs(), tree.recorded_ns)
+    return Workspace(builder, found.targets, found.oddities, tree.inputs())
 
 
 def write_gate(workspace: Workspace) -> bool:
@@ -38,7 +37,7 @@ def write_gate(workspace: Workspace) -> bool:
         return False
     builder = workspace.builder
     keeper = Gatekeeper(builder.places, builder.now_ns())
-    keeper.inputs(workspace.inputs, workspace.recorded_ns)
+    keeper.inputs(workspace.inputs)
     for target in workspace.targets:
         pointer = builder.pointers.read(target)
         if pointer is None:
@@ -47,5 +46,5 @@ def write_gate(workspace: Workspace) -> bool:
         status = builder.status(target)
         if status.artifact is None or status.pointer is None or status.pointer != pointer:
             return False  # stale, or its pointer has just been renewed: the next build will know more
-        keeper.inputs(pointer.inputs, pointer.recorded_ns)
+        keeper.inputs(pointer.inputs)
     return keeper.write(gate.workspace_gate(builder.places.workspace), str(len(workspace.targets)))

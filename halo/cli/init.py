@@ -52,7 +52,8 @@ def command(*, directory: str, home: bool) -> None:
 
 
 _SECRETS = b"""\
-# Keys and values of this machine. Readable by you alone; never copied into a prompt.
+# Keys and values of this machine, readable by you alone. Keys (`secrets:`) reach no prompt; `params:`
+# fill the placeholders that name them when a turn starts, unless they are declared secret.
 #
 # anthropic:
 #   secrets:

@@ -99,7 +99,10 @@ def _prompt(options: dict[str, str] | None) -> int | None:
     text = _read(*passed) if passed is not None else _fresh(options, agent, role)
     if text is None:
         return None
-    sys.stdout.buffer.write(text)
+    try:  # noqa: SIM105  # contextlib is not imported yet
+        sys.stdout.buffer.write(text)
+    except OSError:
+        pass  # said when the rest is flushed, which fails for the same reason
     return flushed(0)
 
 

@@ -11,6 +11,7 @@ from halo.models.opening import open_adapter
 from halo.records.artifacts import Artifact
 from halo.records.messages import Message
 from halo.records.targets import AgentTarget, SkillTarget
+from halo.records.tools import SESSION_TOOLS
 from halo.runner.slots import fill
 from halo.runner.turn import Turn
 from halo.sessions.keys import provider_key
@@ -91,8 +92,12 @@ def lay_out(
         ),
     )
     remarks = [f"warning: {warning}" for warning in warnings]
-    if toolbox.missing:
-        remarks.append(f"this version cannot run {', '.join(toolbox.missing)}")
+    delegation = {spec.name for spec in SESSION_TOOLS}
+    missing = [name for name in toolbox.missing if name not in delegation]
+    if len(missing) < len(toolbox.missing):
+        remarks.append("note: this version does not start sub-agents yet")
+    if missing:
+        remarks.append(f"note: this version does not run {', '.join(missing)} yet")
     return Turn(artifact, fill(artifact, values), history), toolbox, remarks
 
 

@@ -31,17 +31,24 @@ def templates_folder() -> str:
 def find_workspace(start: str, home: str) -> str:
     """Return the nearest folder with a `.halo/`, from `start` upwards.
 
-    Halo's own home is not a workspace, though it may be called `.halo` too. Raises `NoWorkspaceError`.
+    Halo's own home is not a workspace, though it may be called `.halo` too; and a `.halo/` that holds
+    INSTRUCTIONS.md alone is not one where a workspace lies above it: these are the rules of a directory in
+    that. Raises `NoWorkspaceError`.
     """
     folder = os.path.abspath(start)
     if not os.path.isdir(folder):
         raise NoWorkspaceError(f"no such folder: {start}", hint="name an existing workspace with -w")
     own = os.path.realpath(home)
+    scope = ""
     while True:
         halo = os.path.join(folder, HALO_DIR)
         if os.path.isdir(halo) and os.path.realpath(halo) != own:
-            return folder
+            if os.listdir(halo) != ["INSTRUCTIONS.md"]:
+                return folder
+            scope = scope or folder
         parent = os.path.dirname(folder)
+        if parent == folder and scope:
+            return scope
         if parent == folder:
             raise NoWorkspaceError(
                 f"no {HALO_DIR}/ folder in {start} or above it", hint=f"make one: halo init {start}"

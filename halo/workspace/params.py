@@ -112,6 +112,8 @@ def _read_config(tree: Tree, source: str) -> tuple[ParamConfig, YamlDocument]:
         if param.key in seen:
             raise document.error(f"the parameter {param.key!r} is declared twice", "params", i)
         seen.add(param.key)
+        if param.default is not None and (wrong := misfit(param, Setting(param.default, source, 0))):
+            raise document.error(f"the default of {param.key!r}: {wrong}", "params", i, "default")
     return config, document
 
 

@@ -251,3 +251,20 @@ class TestAgents:
     def test_two_names_are_taken_by_the_build_folder(self, name):
         with pytest.raises(UsageError):
             read_agent(tree({f".halo/agents/{name}/agent.yaml": agent()}), name)
+
+
+class TestRulesOfADirectory:
+    def test_a_directory_with_rules_is_not_a_workspace_of_its_own(self, make_workspace):
+        """`cd` into it must not lose the agents and the project's rules, nor make sessions there."""
+        ws = make_workspace({".halo/USER.md": "x", "docs/.halo/INSTRUCTIONS.md": "x", "docs/api/x": ""})
+        for start in ("", "docs", "docs/api", "docs/.halo"):
+            assert find_workspace(str(ws.root / start), str(ws.home)) == str(ws.root)
+
+    def test_unless_nothing_lies_above_it(self, tmp_path):
+        (tmp_path / "a" / ".halo").mkdir(parents=True)
+        (tmp_path / "a" / ".halo" / "INSTRUCTIONS.md").write_text("x")
+        assert find_workspace(str(tmp_path / "a"), str(tmp_path / "home")) == str(tmp_path / "a")
+
+    def test_a_nested_workspace_is_one(self, make_workspace):
+        ws = make_workspace({".halo/USER.md": "x", "lab/.halo/agents/a/agent.yaml": agent()})
+        assert find_workspace(str(ws.root / "lab"), str(ws.home)) == str(ws.root / "lab")
