@@ -41,7 +41,7 @@ def command(
     frozen: bool,
     message: str | None,
 ) -> int:
-    """Send MESSAGE (or what is on stdin) to an agent and print its answer.
+    """Send MESSAGE (or what is on stdin: no message, or `-`) to an agent and print its answer.
 
     Without -s and -n the newest session that `halo run` began with that agent goes on. Progress and
     figures go to stderr. A message that begins with `-` goes behind `--`. Ctrl-C ends the turn; what was
@@ -60,7 +60,7 @@ def command(
 
 
 def _message(argument: str | None) -> str:
-    if argument is not None:
+    if argument is not None and argument != "-":
         data = os.fsencode(argument)  # the bytes that were typed, whatever the locale made of them
     elif sys.stdin.isatty():
         raise UsageError("no message", hint='halo run "MESSAGE", or pipe one in')

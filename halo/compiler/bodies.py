@@ -28,6 +28,16 @@ def compile_skill(tree: Tree, target: SkillTarget) -> Compiled:
         own=skill.id,
         say=diagnostics.append,
     )
+    if not skill.description:
+        diagnostics.append(
+            Diagnostic(
+                "skill-without-description",
+                "warning",
+                "no description in the front matter: a model cannot know when to use this skill",
+                skill.source,
+                skill.description_line,
+            )
+        )
     layer = read_layer(tree, skill.source, skill.scope)
     pieces = [Piece(f"# Skill: {skill.name}", skill.source, skill.name_line)]
     if layer is not None and layer.body:

@@ -123,7 +123,13 @@ def resolve(model_id: str, cache: str, base_dir: str) -> str:
                 + ", ".join(sorted(KNOWN_MODELS)),
             )
         return path
-    path = model_path(known_model(model_id).name, cache)
+    if model_id not in KNOWN_MODELS:
+        known = ", ".join(sorted(KNOWN_MODELS))
+        raise UnknownNameError(
+            f"unknown model {model_id!r}",
+            hint=f"`model.id` is {known}, or the path of a file that ends in .gguf",
+        )
+    path = model_path(model_id, cache)
     if not os.path.isfile(path):
         raise ModelFileError(
             f"model {model_id!r} is not on this machine", hint=f"fetch it with `halo model pull {model_id}`"

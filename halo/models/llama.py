@@ -113,6 +113,7 @@ def _params(
     params.model_alias = {alias}
     params.n_ctx = context_tokens
     params.n_parallel = 1  # one slot: a turn's state is restored into it
+    params.n_batch = params.n_ubatch = 128  # tokens between two looks at whether the client has gone (Ctrl-C)
     params.port = 0
     params.api_keys = [key]
     params.use_jinja = True

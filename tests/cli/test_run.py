@@ -524,6 +524,15 @@ def test_mistakes_are_answered_before_anything_is_made(ws, capfd, arguments, sai
     assert not (ws.halo / "sessions").exists()
 
 
+def test_an_unknown_model_says_what_may_stand_there(ws, capfd):
+    ws.write({".halo/agents/default/agent.yaml": agent(model={**LOCAL, "id": "smolm2"})})
+    assert run(["run", "hi"]) == 2
+    err = capfd.readouterr().err
+    assert "unknown model 'smolm2'" in err
+    assert MODEL in err
+    assert ".gguf" in err
+
+
 def test_a_model_file_that_is_cut_short_is_named(ws, capfd, shared_cache):
     source = os.path.join(shared_cache, "models", f"{MODEL}.gguf")
     with open(source, "rb") as file:

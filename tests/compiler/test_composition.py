@@ -590,3 +590,10 @@ class TestModes:
 
     def test_none_is_one_line(self):
         assert prompt(FULL, mode="none") == "You are Ada, an agent of this workspace.\n"
+
+
+@pytest.mark.parametrize("text", ["Body.", "---\nname: S\n---\nBody."])
+def test_a_skill_without_a_description_is_told(text):
+    """The model sees the description alone until it asks for more."""
+    found = compiled({".halo/skills/s/SKILL.md": text}, SkillTarget("s")).manifest.diagnostics
+    assert [d.code for d in found] == ["skill-without-description"]
