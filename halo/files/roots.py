@@ -85,10 +85,6 @@ class ConfinedRoot:
             for name, kind in listed
         ]
 
-    def scandir(self, rel: str) -> list[tuple[str, Kind]]:
-        """List a directory as (name, kind) pairs, in the order of the system."""
-        return [(name, kind) for name, kind, _ in self.entries(rel)]
-
     def _kind_of_link(self, rel: str) -> Kind:
         try:
             return self.kind(rel)

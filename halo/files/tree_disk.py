@@ -71,17 +71,6 @@ class DiskTree:
         except TreeError:
             return None
 
-    def path_of(self, path: str) -> str:
-        """Return the absolute path on disk that `path` names, whether it exists or not.
-
-        For stat calls and messages; what is read through it is not confined. Raises NotFound for a root
-        that is not there.
-        """
-        root, rel = split(path)
-        if root not in self._roots:
-            raise absent(path)
-        return os.path.join(self._roots[root].path, *rel.split("/")) if rel else self._roots[root].path
-
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What listings left out so far, each once, in order of path."""

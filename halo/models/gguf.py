@@ -89,11 +89,6 @@ def verify(path: str, cache: str) -> ModelFile:
     return found
 
 
-def digest(path: str, cache: str) -> str:
-    """Return the SHA-256 of a model file, remembered as in `verify`."""
-    return verify(path, cache).sha256
-
-
 def check(path: str) -> GgufInfo:
     """Read the head and compare the file's length with it. Raises ModelFileError that says what is wrong."""
     try:

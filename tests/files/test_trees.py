@@ -224,12 +224,8 @@ def test_what_may_not_be_read_says_so(disk, monkeypatch):
     assert known == Input("workspace:d/f", "file", UNREADABLE, None) == observe(disk, known)
 
 
-def test_the_disk_tree_tells_where_things_are(disk, tmp_path):
-    assert disk.path_of("workspace:") == str(tmp_path)
-    assert disk.path_of("workspace:d/f") == str(tmp_path / "d" / "f")
-    assert disk.stamp("workspace:d/f") == stamp(disk.path_of("workspace:d/f"))
-    with pytest.raises(NotFound):
-        disk.path_of("unknown:d")
+def test_the_disk_tree_tells_stat_data(disk, tmp_path):
+    assert disk.stamp("workspace:d/f") == stamp(str(tmp_path / "d" / "f"))
 
 
 def test_an_overlay_has_stamps_only_where_the_base_decides(disk):

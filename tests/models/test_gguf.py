@@ -143,21 +143,21 @@ def test_the_digest_is_remembered_until_the_file_changes(tmp_path, monkeypatch):
     real = gguf.sha256_file
     monkeypatch.setattr(gguf, "sha256_file", lambda p: hashed.append(p) or real(p))
     monkeypatch.setattr(gguf, "is_racy", lambda _stamp, _now: False)
-    assert gguf.digest(path, cache) == gguf.digest(path, cache) == sha256(small())
+    assert gguf.verify(path, cache).sha256 == gguf.verify(path, cache).sha256 == sha256(small())
     assert len(hashed) == 1
     changed = small()[:-1] + b"x"
     (tmp_path / "m.gguf").write_bytes(changed)
     os.utime(path, (old, old))
-    assert gguf.digest(path, cache) == sha256(changed)
+    assert gguf.verify(path, cache).sha256 == sha256(changed)
     assert len(hashed) == 2
     (side,) = os.listdir(os.path.join(cache, "digests"))
     with open(os.path.join(cache, "digests", side), "w") as file:
         file.write("{")
-    assert gguf.digest(path, cache) == sha256(changed)
+    assert gguf.verify(path, cache).sha256 == sha256(changed)
 
 
 def test_a_file_that_was_just_written_is_not_remembered(tmp_path):
     cache = str(tmp_path / "cache")
     path = write(tmp_path, small())
-    gguf.digest(path, cache)
+    gguf.verify(path, cache)
     assert not os.path.exists(os.path.join(cache, "digests"))
