@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from halo.records.messages import ToolCall, ToolResult
@@ -87,6 +87,20 @@ def _internal(error: Exception, around: Surroundings) -> str:
     return f"internal error: {type(error).__name__}: {brief(_FOLDERS.sub('.../', text))}"
 
 
+class _NothingElsewhere(dict[str, Callable[[str], Any]]):
+    """Answers for every kind of address: a schema that refers elsewhere is wrong, and nothing is fetched."""
+
+    def __contains__(self, scheme: object) -> bool:
+        return True
+
+    def __missing__(self, scheme: str) -> Callable[[str], Any]:
+        return self._refuse
+
+    @staticmethod
+    def _refuse(address: str) -> Any:
+        raise ToolFailure(f"the tool's schema refers to {address}, which is not part of it")
+
+
 def check_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
     """Parse a call's arguments and check them against the tool's schema; `ToolFailure` says what is wrong."""
     import fastjsonschema
@@ -96,7 +110,7 @@ def check_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
     except ValueError as error:
         raise ToolFailure(f"the arguments of {spec.name} are not valid JSON: {error}") from error
     try:
-        fastjsonschema.validate(spec.parameters, arguments)
+        fastjsonschema.validate(spec.parameters, arguments, handlers=_NothingElsewhere())
     except fastjsonschema.JsonSchemaValueException as error:
         raise ToolFailure(f"{spec.name}: {error.message}") from error
     # JSON Schema counts 2.0 as an integer.

@@ -3,14 +3,17 @@
 import asyncio
 import json
 import os
+import socket
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from halo.records.messages import ToolCall
+from halo.records.tools import ToolSpec
 from halo.tools import toolbox
 from halo.tools.base import LONGEST, ToolFailure
+from halo.tools.toolbox import check_arguments
 
 
 def read_all(bench, path):
@@ -193,3 +196,24 @@ def test_every_result_can_be_encoded(text):
         made.encode()
     assert len(visible(text).splitlines()) <= 1
     assert json.dumps(encodable(text))
+
+
+@pytest.mark.parametrize("scheme", ["http", "ftp", "file"])
+def test_a_schema_that_refers_elsewhere_fetches_nothing(scheme, tmp_path):
+    """Whoever wrote it must not learn that a tool is called, nor choose what is read to check it."""
+    (tmp_path / "schema.json").write_text("{}")
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        server.setblocking(False)
+        port = server.getsockname()[1]
+        where = (
+            f"file://{tmp_path}/schema.json"
+            if scheme == "file"
+            else f"{scheme}://127.0.0.1:{port}/schema.json"
+        )
+        spec = ToolSpec("odd", "Odd.", {"type": "object", "properties": {"x": {"$ref": where}}})
+        with pytest.raises(ToolFailure, match="not part of it"):
+            check_arguments(spec, '{"x": 1}')
+        with pytest.raises(BlockingIOError):
+            server.accept()
