@@ -83,13 +83,15 @@ class SessionCreated(msgspec.Struct, frozen=True, omit_defaults=True):
 class TurnStarted(msgspec.Struct, frozen=True, omit_defaults=True):
     """`turn.started`: the artifacts that this turn, and no other, runs from.
 
-    `skills` and `scopes` map ids and directories to artifact ids.
+    `skills` and `scopes` map ids and directories to artifact ids. `session` repeats `session.created`, so
+    that damage to the first line of a log costs that line alone.
     """
 
     artifact: str
     fingerprint: str
     skills: dict[str, str] = {}
     scopes: dict[str, str] = {}
+    session: SessionCreated | None = None
 
 
 class MessageAdded(msgspec.Struct, frozen=True, omit_defaults=True):

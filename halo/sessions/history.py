@@ -74,6 +74,8 @@ class Conversation:
                 self.created, self.created_at = data, event.ts
             case TurnStarted():
                 self.started, self.open_turn, self.ended = data, True, None
+                if self.created is None and data.session is not None:
+                    self.created, self.created_at = data.session, event.ts
             case MessageAdded():
                 # Ids are unique in what Halo writes; in whatever else a log may hold, each call is still one.
                 message = fresh_ids(data.message, ())

@@ -115,6 +115,7 @@ async def _turn(
             artifact.id,
             artifact.manifest.fingerprint,
             skills={skill: a.id for skill, a in equipment.skills.items()},
+            session=session.conversation.created,
         ),
         turn=session.conversation.turn + 1,
     )

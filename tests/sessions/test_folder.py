@@ -420,3 +420,18 @@ def test_a_link_on_the_way_to_a_session_is_refused(tmp_path, level):
     with pytest.raises(OSError, match="a link where Halo keeps its own files"):
         folder.open(now)
     assert read_bytes(folder.events) == before
+
+
+def test_damage_to_the_first_line_costs_that_line_alone(tmp_path):
+    """Every turn repeats whom the session is with, so it goes on by itself and by name."""
+    folder = begin(tmp_path)
+    with folder.open(now) as session:
+        session.append(TurnStarted("artifact", "print", session=session.conversation.created), turn=2)
+        session.append(MessageAdded(user("And now?")))
+        session.append(TurnEnded("done"))
+    spoil(folder, "no beginning")
+    for named in (folder.id, None):
+        choice = choose(str(tmp_path), None, "cli", home=str(tmp_path), named=named, new=False)
+        assert choice.folder.id == folder.id
+        assert choice.target == AgentTarget("default")
+    assert folder.read().history()[-1] == user("And now?")
