@@ -13,7 +13,7 @@ from halo.compiler.version import COMPILER
 from halo.errors import ArtifactError, HaloError
 from halo.files.regular import refuse_links
 from halo.records.artifacts import FORMAT, Artifact, Pointer
-from halo.records.targets import Target
+from halo.records.targets import AgentTarget, Target
 from halo.workspace.places import Places
 
 
@@ -102,17 +102,17 @@ class Builder:
                 self._renew(msgspec.structs.replace(old, stale=str(error)))
             raise
         artifact = self.store.add(compiled.prompt, compiled.manifest)
-        self.pointers.write(
-            Pointer(
-                format=FORMAT,
-                compiler=COMPILER,
-                target=target,
-                artifact=artifact.id,
-                fingerprint=compiled.manifest.fingerprint,
-                recorded_ns=tree.recorded_ns,
-                inputs=tree.inputs(),
-            )
+        pointer = Pointer(
+            format=FORMAT,
+            compiler=COMPILER,
+            target=target,
+            artifact=artifact.id,
+            fingerprint=compiled.manifest.fingerprint,
+            recorded_ns=tree.recorded_ns,
+            inputs=tree.inputs(),
         )
+        self.pointers.write(pointer)
+        self._open_gate(artifact, pointer)
         return artifact
 
     def prune(self, targets: list[Target]) -> list[str]:
@@ -132,10 +132,12 @@ class Builder:
         return removed
 
     def _open_gate(self, artifact: Artifact, pointer: Pointer) -> None:
-        """Let the next `halo prompt` of this target pass on stat data alone, once these have settled.
+        """Let the next `halo prompt` of this agent pass without the pointer.
 
         An artifact with diagnostics stays closed: they are to be seen each time.
         """
+        if not isinstance(pointer.target, AgentTarget):
+            return
         from halo.build import gate
         from halo.build.gatekeeper import Gatekeeper, gate_roots
 

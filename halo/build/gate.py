@@ -1,8 +1,8 @@
 """Gates: stat data of everything that an answer rests on, looked at before anything else.
 
 A gate is conservative: whatever it cannot vouch for, it leaves to the pointers. There is one for the whole
-workspace (`build/gate.txt`, its answer is the number of targets) and one beside each pointer that was asked
-for (`build/<target>.gate`, its answer is the artifact's id). This module imports next to nothing, because
+workspace (`build/gate.txt`, its answer is the number of targets) and one beside the pointer of each agent
+(`build/<target>.gate`, its answer is the artifact's id). This module imports next to nothing, because
 gates are asked before click, msgspec and doit are imported.
 
 The file: a line with the seal of the rest (`halo.files.seal`), a header line
@@ -44,11 +44,12 @@ def target_gate(workspace: str, name: str) -> str:
 Roots = tuple[str, str, str]
 
 
-def ask(path: str, roots: Roots, compiler: str) -> str | None:
+def ask(path: str, roots: Roots, compiler: str, *, any_age: bool = False) -> str | None:
     """Return the gate's answer when nothing changed since it was written here, else None.
 
     What changed so shortly before the gate was written that a later write could carry the same stamp is
-    compared by content, for as long as the gate is young; then the pointers are asked for a better one.
+    compared by content. For one target that is cheap at `any_age`; for a whole workspace it is done while the
+    gate is young, then the pointers are asked for one that stat data settle.
     """
     key = machine_key(roots[1])
     if key is None:
@@ -64,7 +65,7 @@ def ask(path: str, roots: Roots, compiler: str) -> str | None:
         if lines.pop() or len(lines) != int(count) or tuple(lines[:3]) != roots:
             return None
         recorded_ns = int(recorded)
-        young = recorded_ns <= time.time_ns() <= recorded_ns + 2 * _RACY_NS
+        young = any_age or recorded_ns <= time.time_ns() <= recorded_ns + 2 * _RACY_NS
         if all(_unchanged(line, recorded_ns - _RACY_NS, young=young) for line in lines[3:]):
             return answer
     except (OSError, ValueError):

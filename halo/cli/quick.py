@@ -73,7 +73,8 @@ def _ask(options: dict[str, str], target: str | None) -> tuple[str, str] | None:
         home = halo_home(os.environ)
         workspace = find_workspace(options.get("workspace", os.getcwd()), home)
         path = gate.target_gate(workspace, target) if target else gate.workspace_gate(workspace)
-        found = gate.ask(path, (workspace, home, templates_folder()), COMPILER)
+        roots = (workspace, home, templates_folder())
+        found = gate.ask(path, roots, COMPILER, any_age=target is not None)
     except (HaloError, OSError):
         return None  # the command itself will say what is wrong
     return (workspace, found) if found is not None else None

@@ -330,10 +330,28 @@ class TestTargetGates:
         made.builder.ensure(AgentTarget("a"))
         return made
 
-    def test_it_opens_when_a_fresh_target_was_asked_for_again(self, ws):
-        assert self.ask(ws) is None
+    def test_it_opens_when_the_target_is_compiled(self, make_workspace):
+        """The very next prompt passes; so do all others, for content is compared at any age."""
+        ws = make_workspace(FILES).without_templates()
+        ws.write({".halo/settings.yaml": "s: {params: {k: v}}"})
+        ws.ahead_ns = 0
         artifact = ws.builder.ensure(AgentTarget("a"))
-        assert self.ask(ws) == artifact.id
+        path, roots = gate.target_gate(str(ws.root), "a/root"), gate_roots(ws.places)
+        assert gate.ask(path, roots, COMPILER, any_age=True) == artifact.id
+        ws.builder.ensure(SkillTarget("s"))
+        assert not os.path.exists(gate.target_gate(str(ws.root), "skills/s"))  # nobody asks for it
+
+    def test_an_old_gate_still_sees_a_write_that_keeps_every_stamp(self, make_workspace, monkeypatch):
+        ws = make_workspace(FILES).without_templates()
+        ws.ahead_ns = 0
+        artifact = ws.builder.ensure(AgentTarget("a"))
+        path, roots = gate.target_gate(str(ws.root), "a/root"), gate_roots(ws.places)
+        monkeypatch.setattr("time.time_ns", lambda: 1 << 62)
+        assert gate.ask(path, roots, COMPILER, any_age=True) == artifact.id
+        assert gate.ask(path, roots, COMPILER) is None
+        real, changed = gate.content_digest, str(ws.halo / "USER.md")
+        monkeypatch.setattr(gate, "content_digest", lambda p: "other" if p == changed else real(p))
+        assert gate.ask(path, roots, COMPILER, any_age=True) is None
 
     @pytest.mark.parametrize("path", [".halo/USER.md", ".halo/settings.yaml", ".halo/prompts/all/new.md"])
     def test_it_closes_when_an_input_changes(self, ws, path):

@@ -69,6 +69,15 @@ def test_only_the_command_that_needs_it_imports_click(ws):
     assert "msgspec" not in done.stderr
 
 
+def test_the_very_first_prompt_after_a_build_imports_no_library(ws):
+    """A build opens the gates of its agents, so a fresh artifact is quick from the first call on."""
+    assert ws.cli("build").returncode == 0
+    done = ws.run("-X", "importtime", "-m", "halo", "prompt")
+    assert done.stdout.startswith("## User Profile")
+    assert "msgspec" not in done.stderr
+    assert "click" not in done.stderr
+
+
 # prompt
 
 
