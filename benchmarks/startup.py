@@ -62,7 +62,7 @@ def main():
         samples = {name: [] for name, _, _ in rows}
         for name, command, _ in rows:
             if name.endswith("settled"):
-                # Stamps younger than two seconds are not trusted. A slow call after that lets stat data settle.
+                # Younger stamps are not trusted; a call that asks the pointer lets them settle.
                 time.sleep(max(0.0, 2.5 - (time.monotonic() - just_built)))
                 for _ in range(2):
                     cpu_ms([*command, "--layers"], workspace, environ)
