@@ -76,7 +76,7 @@ def stamp_at(path: str, roots: Mapping[str, str]) -> Stamp | None:
 
 def _look_closer(pointer: Pointer, suspects: list[Input], roots: Mapping[str, str], now_ns: int) -> Verdict:
     from halo.files.tree import DiskTree, observe
-    from halo.workspace.layers import PROJECTIONS
+    from halo.workspace.parts import PROJECTIONS
 
     tree = DiskTree(roots)
     worth = False

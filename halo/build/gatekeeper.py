@@ -12,7 +12,7 @@ from halo.files.seal import machine_key
 from halo.files.stamps import Stamp, is_racy
 from halo.files.stamps import stamp as stamp_of_file
 from halo.files.tree_recording import EXISTS, UNREADABLE, Input
-from halo.workspace.layers import PROJECTIONS
+from halo.workspace.parts import PROJECTIONS
 from halo.workspace.places import Places
 
 

@@ -11,15 +11,26 @@ from halo import __version__
 from halo.cli.quick import reader_gone
 from halo.errors import HaloError
 
-# name -> module; the command is the attribute `command`.
+# name -> module; the command is its attribute `command` unless another is named.
 _COMMANDS = {
+    "agent": "halo.cli.enabling:agent",
     "build": "halo.cli.build",
+    "bundle": "halo.cli.bundle",
+    "check": "halo.cli.check",
+    "diff": "halo.cli.diff",
     "doctor": "halo.cli.doctor",
+    "export": "halo.cli.export",
+    "gc": "halo.cli.gc",
     "init": "halo.cli.init",
     "model": "halo.cli.model",
     "prompt": "halo.cli.prompt",
     "run": "halo.cli.run",
+    "schema": "halo.cli.schema",
+    "settings": "halo.cli.settings",
+    "skill": "halo.cli.enabling:skill",
     "trust": "halo.cli.trust",
+    "watch": "halo.cli.watch",
+    "why": "halo.cli.why",
 }
 
 EXIT_INTERRUPTED = 130
@@ -33,7 +44,8 @@ class _LateGroup(click.Group):
         module = _COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command: click.Command = importlib.import_module(module).command
+        name, _, attribute = module.partition(":")
+        command: click.Command = getattr(importlib.import_module(name), attribute or "command")
         return command
 
     def resolve_command(

@@ -1,9 +1,10 @@
 """Targets of their own, read on demand: the body of a skill, the rules of a directory."""
 
-from halo.compiler.agent import chain_pieces, user_names
 from halo.compiler.assemble import Compiled, Offer, assemble
+from halo.compiler.identity import user_names
 from halo.compiler.pieces import Part, Piece
 from halo.compiler.placeholders import Placeholders
+from halo.compiler.rules import chain_pieces
 from halo.errors import UnknownNameError
 from halo.files.tree import Tree
 from halo.records.artifacts import SkillRef

@@ -33,7 +33,8 @@ def encode_directory(directory: str) -> str:
 class AgentTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag="agent"):
     """The prompt of `agent` in a role, directory, mode, platform and access level.
 
-    `directory` is workspace-relative and posix, empty for none.
+    `directory` is workspace-relative and posix, empty for none; `profile` names a set of models
+    (`general.models.profiles`), empty for those of the agents themselves.
     """
 
     agent: str
@@ -42,10 +43,11 @@ class AgentTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag
     mode: Mode = "full"
     platform: Platform = "posix"
     access: Access = "full"
+    profile: str = ""
 
     @property
     def variant(self) -> str:
-        """`role[@dir][+mode][+platform][+access]`, defaults left out, safe as a file name."""
+        """`role[@dir][+mode][+platform][+access][+profile-<name>]`, defaults left out, a safe name."""
         name: str = self.role
         if self.directory:
             name += "@" + encode_directory(self.directory)
@@ -55,6 +57,8 @@ class AgentTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag
             name += f"+{self.platform}"
         if self.access != "full":
             name += f"+{self.access}"
+        if self.profile:
+            name += f"+profile-{encode_directory(self.profile)}"
         return name
 
     @property

@@ -1,6 +1,6 @@
 """Agents: agent.yaml as a typed value, and AGENT.md."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -12,26 +12,8 @@ from halo.records.targets import RESERVED_AGENT_IDS
 from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.ids import list_ids, serving_folder
 from halo.workspace.layers import Layer, one_line, read_layer
+from halo.workspace.models import ModelConfig
 from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
-
-
-class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`model:` of agent.yaml: who answers and how it samples.
-
-    `endpoint` empty: the provider's own; an OpenAI one includes `/v1`, Anthropic's does not.
-    `max_tokens` bounds one reply. `tool_mode: schema` sends a JSON Schema of the calls and reads the
-    reply as calls, for models without a dependable tool protocol.
-    """
-
-    provider: str
-    id: str
-    endpoint: str = ""
-    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] | None = None
-    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    top_k: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    seed: int | None = None
-    tool_mode: Literal["native", "schema"] | None = None
 
 
 class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

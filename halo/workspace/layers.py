@@ -96,10 +96,6 @@ def front_matter(data: bytes) -> bytes:
     return text[: end + 5].encode() if end >= 0 else b""
 
 
-# How a part is cut out of a file, by its name in an input.
-PROJECTIONS = {FRONT_MATTER: front_matter}
-
-
 def read_front_matter(tree: Tree, source: str) -> YamlDocument | None:
     """Read the front matter of a file alone. Raises `NotFound`, `LayerError`."""
     text = read_part(tree, source, FRONT_MATTER, front_matter).decode()

@@ -19,7 +19,7 @@ TOOLS = ["grep", "file_read", "draft", "shell_exec"]
 
 _NAMES = [
     *("now", "workspace_root", "working_dir", "agent_name", "user_name", "ai_name", "args", "constructor"),
-    *("channel.type", "params.k", "params.hidden", "general.k"),
+    *("channel.type", "params.k", "params.hidden", "general.models.aliases.k.id"),
     *(
         f"{owner}.params.{key}"
         for owner in [*AGENTS, *SKILLS]
@@ -78,7 +78,7 @@ def settings(secret, *, machine, declared):
     The settings of the `machine` may hold it anywhere. In a workspace a parameter is text for everyone,
     unless it is `declared` secret or names the environment.
     """
-    blocks = {"general": {"k": secret}}
+    blocks = {"general": {"models": {"aliases": {"k": {"provider": "openai", "id": secret}}}}}
     for owner in (*AGENTS, *SKILLS):
         params = {
             "k": secret if machine else "v {{now}}",

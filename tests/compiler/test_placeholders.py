@@ -204,8 +204,8 @@ class TestBoundary:
         [
             ("s.secrets.k", "s: {secrets: {k: LEAK}}"),
             ("a.secrets.k", "a: {secrets: {k: LEAK}}"),
-            ("general.k", "general: {k: LEAK}"),
-            ("general.params.k", "general: {params: {k: LEAK}}"),
+            ("general.prompt.persona", "general: {prompt: {persona: LEAK}}"),
+            ("general.models.aliases.k.id", "general: {models: {aliases: {k: {provider: local, id: LEAK}}}}"),
             ("s.k", "s: {params: {k: LEAK}}"),
             ("other.params.k", "other: {params: {k: LEAK}}"),
             ("openai.params.k", "openai: {params: {k: LEAK}}"),

@@ -1,0 +1,133 @@
+"""`general:` of settings.yaml: how prompts are put together and who takes part, typed.
+
+The workspace's settings lie over those of the machine, value by value; a list is one value.
+"""
+
+import json
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from halo.errors import LayerError
+from halo.files.canonical import canonical_json, canonical_text
+from halo.files.tree import NotFound, Tree, read_part
+from halo.workspace.models import ModelConfig, Profile
+from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, read_settings
+from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
+
+# The part of settings.yaml that every agent rests on; the values of parameters are other parts.
+GENERAL = "general"
+
+Section = Literal["safety", "documentation", "sandbox", "runtime", "reasoning", "reply_tags", "heartbeats"]
+SkillFolder = Literal[".agents/skills", ".claude/skills"]
+
+
+class Disabled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`general.disabled`: an id, whoever serves it, or `workspace:id`, `global:id`, `builtin:id`."""
+
+    agents: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+
+
+class InstructionFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`general.prompt.instruction_files`: files that other tools read too.
+
+    `agents_md`: the AGENTS.md nearest to the working directory, or the chain from the root down to it.
+    """
+
+    agents_md: Literal["off", "nearest", "chain"] = "off"
+    claude_md: bool = False
+    gemini_md: bool = False
+    cursor_rules: bool = False
+    copilot: bool = False
+
+
+class PromptSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`general.prompt`. Sizes are characters.
+
+    `time_zone`: `local` for the machine's, or an IANA name. `context_files` lie in `.halo/` of the workspace,
+    else in the global folder. `persona` names an entry point that may replace them.
+    """
+
+    sections: tuple[Section, ...] = ()
+    time_zone: str = ""
+    context_files: tuple[str, ...] = ()
+    context_file_chars: Annotated[int, msgspec.Meta(ge=1)] = 20_000
+    context_total_chars: Annotated[int, msgspec.Meta(ge=1)] = 150_000
+    context_overflow: Literal["error", "truncate"] = "error"
+    persona: str = ""
+    instruction_files: InstructionFiles = InstructionFiles()
+
+
+class SkillSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`general.skills`: further folders of skills, below the workspace and below the user's home."""
+
+    search: tuple[SkillFolder, ...] = ()
+
+
+class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`general.models`: short names for models, and sets of models to run the same layers with."""
+
+    aliases: dict[str, ModelConfig] = {}
+    profiles: dict[str, Profile] = {}
+
+
+class General(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`general:` of settings.yaml."""
+
+    disabled: Disabled = Disabled()
+    prompt: PromptSettings = PromptSettings()
+    skills: SkillSettings = SkillSettings()
+    models: ModelSettings = ModelSettings()
+
+
+def general_part(data: bytes) -> bytes:
+    """Return the `general` block of a settings file as canonical JSON; nothing where there is none."""
+    document = load_yaml(canonical_text(data, GENERAL), GENERAL)
+    block = document.value.get(GENERAL) if isinstance(document.value, dict) else None
+    return canonical_json(block) if block is not None else b""
+
+
+def read_general(tree: Tree) -> General:
+    """Read the general settings of a workspace. Raises `LayerError` with file and line."""
+    merged: Any = {}
+    for source in (GLOBAL_SETTINGS, WORKSPACE_SETTINGS):
+        try:
+            part = read_part(tree, source, GENERAL, general_part)
+        except NotFound:
+            continue
+        except LayerError:
+            read_settings(tree, source)  # says the same with file and line
+            raise
+        if part:
+            merged = _over(merged, _block(part, tree, source))
+    return _typed(canonical_json(merged))
+
+
+def _block(part: bytes, tree: Tree, source: str) -> Any:
+    """Check the block of one file, so that an error names that file and the line in it."""
+    try:
+        _typed(part)
+    except msgspec.ValidationError:
+        document = read_settings(tree, source)
+        general = YamlDocument(
+            document.value[GENERAL],
+            {path[1:]: line for path, line in document.lines.items() if path[:1] == (GENERAL,)},
+            source,
+        )
+        convert(general, General)
+        raise
+    return json.loads(part)
+
+
+@lru_cache(maxsize=64)
+def _typed(part: bytes) -> General:
+    return msgspec.json.decode(part, type=General)
+
+
+def _over(below: Any, above: Any) -> Any:
+    """Lay one map over another; anything else replaces what is below."""
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    return {**below, **{key: _over(below.get(key), value) for key, value in above.items()}}
