@@ -5,10 +5,10 @@ from typing import NamedTuple
 from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget, Target
-from halo.workspace.agents import list_agents
 from halo.workspace.directories import find_directories
+from halo.workspace.disabling import list_enabled
+from halo.workspace.general import read_general
 from halo.workspace.oddities import find_oddities
-from halo.workspace.skills import list_skills
 
 
 class Survey(NamedTuple):
@@ -19,11 +19,15 @@ class Survey(NamedTuple):
 
 
 def default_targets(tree: Tree) -> Survey:
-    """Find every agent as root and sub, every skill, every directory with rules; sorted by name."""
+    """Find every agent as root and sub, every skill, every directory with rules; sorted by name.
+
+    What is disabled is left out. Raises `LayerError` for settings that cannot be read.
+    """
+    general = read_general(tree)
     found: list[Target] = []
-    for agent in list_agents(tree):
+    for agent in list_enabled(tree, general, "agents"):
         found += [AgentTarget(agent), AgentTarget(agent, "sub")]
-    found += [SkillTarget(skill) for skill in list_skills(tree)]
+    found += [SkillTarget(skill) for skill in list_enabled(tree, general, "skills")]
     directories = find_directories(tree)
     found += [ScopeTarget(directory) for directory in directories.with_rules]
     oddities = find_oddities(tree, directories)

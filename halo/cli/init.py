@@ -25,7 +25,7 @@ _GITIGNORE = b"""\
 def command(*, directory: str, home: bool) -> None:
     """Make DIR (by default here) a workspace, or seed the global folder.
 
-    Existing files are kept as they are.
+    Existing files are kept as they are, but for the JSON Schemas in .halo/schemas/, which are this version's.
     """
     from halo.workspace.locate import HALO_DIR, halo_home, templates_folder
 
@@ -34,6 +34,7 @@ def command(*, directory: str, home: bool) -> None:
         base = halo_home(os.environ)
         for name in ("prompts", "agents", "skills"):
             _copy(os.path.join(templates, name), os.path.join(base, "global", name))
+        _write_schemas(os.path.join(base, "global"))
         secrets = os.path.join(base, "secrets")
         os.makedirs(secrets, mode=0o700, exist_ok=True)
         _put(os.path.join(secrets, "settings.yaml"), _SECRETS, mode=0o600)
@@ -48,6 +49,7 @@ def command(*, directory: str, home: bool) -> None:
         )
     _copy(os.path.join(templates, "workspace"), directory)
     _put(os.path.join(directory, ".halo", ".gitignore"), _GITIGNORE)
+    _write_schemas(os.path.join(directory, ".halo"))
     click.echo(f'next: cd {directory} && halo model pull && halo run "Hello"', err=True)
 
 
@@ -75,6 +77,34 @@ def _copy(source: str, destination: str) -> None:
                 continue
             with open(os.path.join(folder, name), "rb") as file:
                 _put(os.path.normpath(os.path.join(destination, relative, name)), file.read())
+
+
+def _write_schemas(folder: str) -> None:
+    """Write the schemas that the first line of the YAML templates names, for editors."""
+    from halo.files.atomic import replace_file
+    from halo.files.canonical import readable_json
+    from halo.files.regular import refuse_links
+    from halo.workspace.yaml_schemas import FILES, yaml_schema
+
+    refuse_links(folder, "schemas")
+    os.makedirs(os.path.join(folder, "schemas"), exist_ok=True)
+    for name in sorted(FILES):
+        path = os.path.join(folder, "schemas", f"{name}.json")
+        data = readable_json(yaml_schema(name))
+        before = _content(path)
+        if data != before:
+            replace_file(path, data)
+        click.echo(
+            f"{'made' if before is None else 'kept' if data == before else 'renewed'}    {path}", err=True
+        )
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
 
 
 def _put(path: str, data: bytes, mode: int = 0o644) -> None:

@@ -10,6 +10,8 @@ from halo.files.tree import NotFound, Tree
 from halo.records.artifacts import PROVIDERS, Scope, ToolMode
 from halo.records.targets import RESERVED_AGENT_IDS
 from halo.records.tools import LISTABLE_TOOLS
+from halo.workspace.disabling import is_disabled
+from halo.workspace.general import General
 from halo.workspace.ids import list_ids, serving_folder
 from halo.workspace.layers import Layer, one_line, read_layer
 from halo.workspace.models import ModelConfig
@@ -116,10 +118,10 @@ def read_agent_body(tree: Tree, agent: Agent) -> Layer | None:
     return layer if layer is not None and layer.body else None
 
 
-def read_team(tree: Tree, agent: Agent) -> tuple[Agent, ...]:
+def read_team(tree: Tree, agent: Agent, general: General) -> tuple[Agent, ...]:
     """Return the agents that `agent` may delegate to: itself first when listed, then by priority and id.
 
-    Internal agents are left out. Raises `LayerError` at the line of an unknown member.
+    Internal and disabled agents are left out. Raises `LayerError` at the line of an unknown member.
     """
     if not agent.delegates:
         return ()
@@ -129,5 +131,9 @@ def read_team(tree: Tree, agent: Agent) -> tuple[Agent, ...]:
             members[member] = agent if member == agent.id else read_agent(tree, member)
         except (UnknownNameError, UsageError) as error:
             raise agent.document.error(f"team: {error.message}", "team", i, hint=error.hint) from None
-    visible = [m for m in members.values() if not m.config.internal]
+    visible = [
+        m
+        for m in members.values()
+        if not m.config.internal and not is_disabled(general, "agents", m.id, m.scope)
+    ]
     return tuple(sorted(visible, key=lambda m: (m.id != agent.id, -m.config.priority, m.id)))

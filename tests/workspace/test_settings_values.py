@@ -1,0 +1,89 @@
+"""What `halo settings` shows: values as they are written, secrets masked, and whose each one is."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from making import agent, skill, tree
+
+from halo.workspace.values import list_values
+
+SETTINGS = ".halo/settings.yaml"
+GLOBAL = "secrets:settings.yaml"
+FILES = {
+    ".halo/agents/a/agent.yaml": agent(),
+    ".halo/skills/s/SKILL.md": skill("x"),
+    ".halo/skills/s/config.yaml": (
+        "params:\n"
+        "  - {key: region, default: north}\n"
+        "  - {key: token, secret: true}\n"
+        "  - {key: port, type: int, default: 8080}\n"
+        "secrets: [{key: signing}]\n"
+    ),
+}
+
+
+def values(**files):
+    return {v.name: v for v in list_values(tree({**FILES, **files})) if not v.hidden}
+
+
+def test_a_value_is_shown_as_it_is_written_with_its_place():
+    found = values(**{SETTINGS: "s:\n  params:\n    region: <<REGION>> east\n    port: 80\n"})
+    assert found["s.params.region"] == (
+        "s.params.region",
+        "<<REGION>> east",
+        f"workspace:{SETTINGS}",
+        3,
+        "declared",
+        False,
+        False,
+    )
+    assert found["s.params.port"].shown == "80"
+
+
+def test_declared_parameters_without_a_value_are_listed_with_their_default():
+    found = values()
+    assert found["s.params.port"].shown == "8080"
+    assert found["s.params.port"].default
+    assert (found["s.params.port"].source, found["s.params.port"].line) == (
+        "workspace:.halo/skills/s/config.yaml",
+        4,
+    )
+    assert found["s.params.token"].shown == ""
+
+
+def test_secrets_are_masked_and_references_are_not():
+    found = values(
+        **{
+            GLOBAL: "s: {params: {token: hunter2-hunter2}, secrets: {signing: short}}\nopenai: {secrets: {api_key: <<KEY>>}}\n"
+        }
+    )
+    assert found["s.params.token"].shown == "hu****r2"
+    assert found["s.secrets.signing"].shown == "****"
+    assert found["openai.secrets.api_key"][1:5:3] == ("<<KEY>>", "halo")
+
+
+def test_what_nobody_claims_is_listed_kept_and_masked():
+    """The skill that would say what is secret is not there any more."""
+    found = values(**{SETTINGS: "gone: {params: {key: abcdefghijklmnop}}\ns: {params: {extra: plain}}\n"})
+    assert (found["gone.params.key"].claim, found["gone.params.key"].shown) == ("unclaimed", "ab****op")
+    assert (found["s.params.extra"].claim, found["s.params.extra"].shown) == ("undeclared", "plain")
+
+
+def test_the_workspace_hides_the_machines_value():
+    both = {SETTINGS: "s: {params: {region: here}}", GLOBAL: "s: {params: {region: there}}"}
+    found = [v for v in list_values(tree(FILES | both)) if v.name == "s.params.region"]
+    assert [(v.shown, v.hidden) for v in found] == [("here", False), ("there", True)]
+
+
+@given(
+    st.text(st.characters(exclude_categories=("C", "Z")), min_size=4, max_size=40),
+    st.sampled_from(
+        ["s.params.token", "s.secrets.signing", "openai.secrets.api_key", "gone.params.x", "gone.secrets.y"]
+    ),
+)
+def test_no_secret_is_ever_shown_whole(secret, name):
+    owner, part, key = name.split(".")
+    text = json.dumps({owner: {part: {key: f"x{secret}y"}}}, ensure_ascii=False)
+    found = values(**{GLOBAL: text})[name]
+    assert f"x{secret}y" not in found.shown
