@@ -2,16 +2,18 @@
 
 import msgspec
 
-from halo.compiler.pieces import Part, Piece
+from halo.compiler.pieces import Part, Piece, without_suppressions
 from halo.compiler.tokens import estimate
 from halo.compiler.version import COMPILER
 from halo.files.canonical import canonical_json
 from halo.files.digests import sha256
 from halo.records.artifacts import (
     FORMAT,
+    FewShotSource,
     Manifest,
     Runtime,
     Segment,
+    SkillCommand,
     SkillRef,
     Slot,
     Span,
@@ -41,6 +43,8 @@ class Offer(msgspec.Struct, frozen=True):
     skills: tuple[SkillRef, ...] = ()
     team: tuple[TeamMember, ...] = ()
     few_shots: tuple[Message, ...] = ()
+    few_shot_sources: tuple[FewShotSource, ...] = ()
+    commands: tuple[SkillCommand, ...] = ()
     runtime: Runtime | None = None
 
 
@@ -92,6 +96,8 @@ def assemble(
         few_shots=offer.few_shots,
         runtime=offer.runtime,
         diagnostics=diagnostics,
+        few_shot_sources=offer.few_shot_sources,
+        commands=offer.commands,
     )
     return Compiled(prompt, manifest)
 
@@ -105,7 +111,7 @@ def _lay(part: Part, pieces: list[Piece], divider_lines: int, data: bytearray, s
     first_line = data.count(b"\n") + 1 + divider_lines
     spans: list[Span] = []
     volatile = False
-    for piece in pieces:
+    for piece in without_suppressions(pieces):
         begin = len(data)
         data += piece.text.encode()
         if len(data) == begin:

@@ -6,33 +6,45 @@ from collections.abc import Mapping
 import msgspec
 
 from halo.files.tree import DiskTree
-from halo.workspace.locate import HALO_DIR, find_workspace, halo_home, templates_folder
+from halo.workspace.ids import USER_SHELVES
+from halo.workspace.locate import HALO_DIR, find_workspace, halo_home, templates_folder, user_home
 
 
 class Places(msgspec.Struct, frozen=True):
-    """Absolute paths of the roots that sources come from."""
+    """Absolute paths of the roots that sources come from. `user` is the user's home, `home` Halo's."""
 
     workspace: str
     home: str
     templates: str
+    user: str
 
     @property
     def roots(self) -> dict[str, str]:
         """The roots of the tree, by name.
 
         `secrets` holds the global settings. They are a root of their own so that nothing that
-        shows the global folder shows them.
+        shows the global folder shows them. Of the user's home only folders of skills are roots: what else
+        other programs keep there is out of reach, through links too.
         """
         return {
             "workspace": self.workspace,
             "global": os.path.join(self.home, "global"),
             "secrets": os.path.join(self.home, "secrets"),
             "builtin": self.templates,
+            **{
+                shelf.removesuffix(":"): os.path.join(self.user, *folder.split("/"))
+                for folder, shelf in USER_SHELVES.items()
+            },
         }
 
     def tree(self) -> DiskTree:
         """Open the roots for reading."""
         return DiskTree(self.roots)
+
+    def shared_tree(self) -> DiskTree:
+        """Open what is the same on every machine: the workspace and the templates."""
+        roots = self.roots
+        return DiskTree({name: roots[name] for name in ("workspace", "builtin")})
 
     @property
     def halo(self) -> str:
@@ -43,4 +55,9 @@ class Places(msgspec.Struct, frozen=True):
 def find_places(start: str, environ: Mapping[str, str]) -> Places:
     """Find the workspace at or above `start`, and the rest from the environment."""
     home = halo_home(environ)
-    return Places(workspace=find_workspace(start, home), home=home, templates=templates_folder())
+    return Places(
+        workspace=find_workspace(start, home),
+        home=home,
+        templates=templates_folder(),
+        user=user_home(environ),
+    )

@@ -1,0 +1,1 @@
+"""What can be said against a workspace: numbered rules over its layers and its assembled prompts."""

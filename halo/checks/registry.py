@@ -1,0 +1,60 @@
+"""The numbers of the rules. Each has a section in docs/reference/rules.md: why, example, fix.
+
+The hundreds say what a rule is about: 1 texts that do not compile or are not what they seem, 2 skills,
+3 instruction files and context files, 4 names and links, 5 agents and settings, 6 cost, 7 safety.
+"""
+
+from typing import NamedTuple
+
+from halo.records.diagnostics import Severity
+
+
+class Rule(NamedTuple):
+    """A rule: its number for suppressions and reports, its code in diagnostics, and what it says."""
+
+    number: str
+    code: str
+    severity: Severity
+    title: str
+
+
+_RULES = (
+    Rule("H101", "does-not-compile", "error", "a layer is broken, so a prompt cannot be compiled"),
+    Rule("H102", "placeholder-literal", "warning", "a placeholder names nothing and stays as it is written"),
+    Rule("H103", "prompts-missing", "warning", "a prompt folder exists in no scope"),
+    Rule("H104", "unclosed-front-matter", "warning", "a file begins as front matter does and never ends it"),
+    Rule("H105", "unused-suppression", "info", "a remark switches off a rule that says nothing there"),
+    Rule("H201", "skill-without-description", "warning", "a model cannot know when to use a skill"),
+    Rule("H202", "skill-resources", "warning", "a skill has more files than its list names"),
+    Rule("H203", "skill-front-matter", "warning", "front matter is read in another way than it is written"),
+    Rule("H204", "skill-file-name", "warning", "the file of a skill is not called SKILL.md"),
+    Rule("H205", "skill-skipped", "warning", "a skill cannot be read and is left out"),
+    Rule("H206", "skill-shadowed", "warning", "a skill of the same name comes first"),
+    Rule("H207", "skill-name", "warning", "a skill's name breaks the specification"),
+    Rule("H208", "skill-description", "warning", "a skill's description is too long"),
+    Rule("H209", "skill-keys", "warning", "a key of the front matter is not in the specification"),
+    Rule("H210", "skill-value", "warning", "a value of the front matter breaks the specification"),
+    Rule("H211", "skill-length", "info", "a skill's body is longer than recommended"),
+    Rule("H212", "skill-link", "warning", "a link in a skill leads to no file of it"),
+    Rule("H401", "case-collision", "error", "two names are one where case is ignored"),
+    Rule("H402", "broken-link", "warning", "a link in INDEX.md leads nowhere"),
+    Rule("H403", "unusable-name", "warning", "a folder or file has a name that nothing can use"),
+    Rule("H404", "too-many-directories", "warning", "the search for rules of directories stops early"),
+    Rule("H405", "closed-directory", "warning", "a directory may not be looked into"),
+    Rule("H501", "unused-agent", "info", "an agent is on no team"),
+    Rule("H502", "unused-skill", "warning", "no agent lists a skill"),
+    Rule("H503", "unclaimed-value", "warning", "a value of the settings belongs to nobody that is there"),
+    Rule("H504", "undeclared-value", "info", "a value of the settings is not declared"),
+    Rule("H505", "unfit-value", "error", "a value does not fit its declaration"),
+    Rule("H506", "agent-without-text", "warning", "an agent has neither AGENT.md nor system_prompt"),
+    Rule("H507", "agent-without-description", "warning", "an agent does not say what it is for"),
+    Rule("H601", "volatile-prefix", "warning", "a slot ends the cached prefix early"),
+    Rule("H602", "below-cache-minimum", "info", "a prompt is too short for its provider to cache"),
+    Rule("H603", "repeated-text", "warning", "two layers say the same"),
+    Rule("H604", "over-budget", "error", "a prompt has more tokens than --budget allows"),
+    Rule("H701", "hidden-characters", "error", "a layer holds characters that nobody sees"),
+    Rule("H702", "secret-in-layer", "error", "a layer holds what looks like a credential"),
+    Rule("H703", "committed-secret", "error", "the workspace's settings hold a secret literally"),
+)
+
+RULES = {rule.code: rule for rule in _RULES}

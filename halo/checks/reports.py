@@ -1,0 +1,131 @@
+"""Writes findings for people, for programs, for SARIF viewers and for the annotations of GitHub."""
+
+from typing import Any
+
+from halo.checks.checking import Report
+from halo.checks.registry import RULES
+from halo.files.canonical import readable_json
+from halo.records.diagnostics import Diagnostic
+
+FORMAT = 1
+
+_LEVELS = {"info": "note", "warning": "warning", "error": "error"}
+_COMMANDS = {"info": "notice", "warning": "warning", "error": "error"}
+
+
+def place_of(finding: Diagnostic) -> str:
+    """Return where it is as a path below the workspace, or with its root (`global:…`) for other roots."""
+    return finding.source.removeprefix("workspace:")
+
+
+def as_text(report: Report) -> str:
+    """Write a line a finding, and the sums."""
+    lines = []
+    for finding in report.findings:
+        line = f":{finding.line}" if finding.line else ""
+        where = f"{place_of(finding)}{line}: " if finding.source else ""
+        lines.append(
+            f"{where}{finding.severity}: {finding.message} [{RULES[finding.code].number} {finding.code}]"
+        )
+    counts = [
+        f"{number} {severity}{'s' if number != 1 and severity != 'info' else ''}"
+        for severity in ("error", "warning", "info")
+        if (number := sum(f.severity == severity for f in report.findings))
+    ]
+    if report.suppressed:
+        counts.append(f"{report.suppressed} switched off")
+    lines.append(", ".join(counts) or "nothing found")
+    return "".join(f"{_printable(line)}\n" for line in lines)
+
+
+def as_json(report: Report) -> str:
+    """Write the findings as one JSON object (docs/reference/formats.md)."""
+    findings = [
+        {
+            "rule": RULES[finding.code].number,
+            "code": finding.code,
+            "severity": finding.severity,
+            "message": finding.message,
+            "source": finding.source,
+            "line": finding.line,
+        }
+        for finding in report.findings
+    ]
+    return readable_json({"format": FORMAT, "findings": findings, "suppressed": report.suppressed}).decode()
+
+
+def as_sarif(report: Report, version: str) -> str:
+    """Write SARIF 2.1.0, which code hosts and editors read."""
+    used = sorted({finding.code for finding in report.findings}, key=lambda code: RULES[code].number)
+    index = {code: i for i, code in enumerate(used)}
+    driver = {
+        "name": "halo check",
+        "version": version,
+        "rules": [
+            {
+                "id": RULES[code].number,
+                "name": "".join(word.capitalize() for word in code.split("-")),
+                "shortDescription": {"text": RULES[code].title},
+                "defaultConfiguration": {"level": _LEVELS[RULES[code].severity]},
+            }
+            for code in used
+        ],
+    }
+    results = [_result(finding, index[finding.code]) for finding in report.findings]
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+    return readable_json(log).decode()
+
+
+def _result(finding: Diagnostic, index: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": RULES[finding.code].number,
+        "ruleIndex": index,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": finding.message},
+    }
+    root, _, path = finding.source.partition(":")
+    if path:
+        from urllib.parse import quote
+
+        # Only what lies in the workspace is relative to it; other roots are named.
+        location: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
+        if root == "workspace":
+            location["artifactLocation"]["uriBaseId"] = "WORKSPACE"
+        else:
+            location["artifactLocation"]["description"] = {"text": f"in the {root} folder of Halo"}
+        if finding.line:
+            location["region"] = {"startLine": finding.line}
+        result["locations"] = [{"physicalLocation": location}]
+    return result
+
+
+def as_github(report: Report) -> str:
+    """Write workflow commands, which GitHub shows at the lines of a pull request."""
+    lines = []
+    for finding in report.findings:
+        title = f"{RULES[finding.code].number} {finding.code}"
+        properties = [f"title={_property(title)}"]
+        if finding.source.startswith("workspace:") and place_of(finding):
+            properties.insert(0, f"file={_property(place_of(finding))}")
+            if finding.line:
+                properties.insert(1, f"line={finding.line}")
+        message = finding.message if len(properties) > 1 else f"{finding.source} {finding.message}".strip()
+        lines.append(f"::{_COMMANDS[finding.severity]} {','.join(properties)}::{_data(message)}\n")
+    return "".join(lines)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _printable(text: str) -> str:
+    """Keep control characters of names out of the terminal."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -1,0 +1,19 @@
+"""Rules about skills: the Agent Skills specification, to the letter."""
+
+from collections.abc import Iterator
+
+from halo.checks.subject import Subject
+from halo.compiler.tokens import estimate
+from halo.records.diagnostics import Diagnostic
+from halo.records.targets import SkillTarget
+from halo.workspace.skill_rules import check_skill
+from halo.workspace.skills import read_skill
+
+
+def specification(subject: Subject) -> Iterator[Diagnostic]:
+    """H201 to H212: the skills of the workspace; those of others are not for its authors to mend."""
+    for prompt in subject.prompts:
+        if isinstance(prompt.target, SkillTarget):
+            skill = read_skill(subject.tree, prompt.target.id)
+            if skill.scope == "workspace":
+                yield from check_skill(subject.tree, skill, estimate)

@@ -1,0 +1,60 @@
+"""What is checked: a tree, everything that it compiles to, and what could not be compiled."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from halo.build.collecting import compile_in_memory, survey_tree
+from halo.build.origins import Origin, PromptLine, prompt_lines
+from halo.build.targets import Survey
+from halo.compiler.assemble import Compiled
+from halo.errors import HaloError
+from halo.files.tree import Tree
+from halo.records.targets import AgentTarget, Target
+from halo.workspace.general import General, read_general
+
+
+class Prompt(NamedTuple):
+    """A target that compiles, line by line."""
+
+    target: Target
+    compiled: Compiled
+    lines: list[PromptLine]
+
+
+class Subject(NamedTuple):
+    """A workspace as the rules see it. Everything is in memory; `tree` is for what the layers refer to."""
+
+    tree: Tree
+    general: General
+    survey: Survey
+    prompts: list[Prompt]
+    failed: list[tuple[Target, HaloError]]
+
+    @property
+    def agents(self) -> Iterator[Prompt]:
+        """The prompts of agents."""
+        return (prompt for prompt in self.prompts if isinstance(prompt.target, AgentTarget))
+
+    def origins(self) -> Iterator[Origin]:
+        """Yield every line of every layer that gets into a prompt, each once."""
+        seen: set[tuple[str, int, str]] = set()
+        for prompt in self.prompts:
+            for line in prompt.lines:
+                for origin in line.origins:
+                    key = (origin.source, origin.line, origin.text)
+                    if key not in seen and not origin.source.startswith("halo:"):
+                        seen.add(key)
+                        yield origin
+
+
+def take(tree: Tree) -> Subject:
+    """Compile all default targets of `tree`. Raises `LayerError` for settings that cannot be read."""
+    survey = survey_tree(tree)
+    prompts: list[Prompt] = []
+    failed: list[tuple[Target, HaloError]] = []
+    for target, compiled, error, _ in compile_in_memory(tree, survey.targets):
+        if compiled is not None:
+            prompts.append(Prompt(target, compiled, prompt_lines(compiled.prompt, compiled.manifest)))
+        elif error is not None:
+            failed.append((target, error))
+    return Subject(tree, read_general(tree), survey, prompts, failed)

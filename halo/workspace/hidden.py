@@ -1,0 +1,51 @@
+"""Characters in a text that a reader does not see, or that change the order in which the text is seen."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Hidden(NamedTuple):
+    """A hidden character: its line (from 1) and its name, such as `U+202E RIGHT-TO-LEFT OVERRIDE`."""
+
+    line: int
+    name: str
+
+
+# Controls; what joins, directs and fills without a shape; tags; variation selectors beyond the common ones.
+_SUSPECT = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# A flag of a region is a black flag with tags behind it.
+_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,8}\U000e007f")
+_JOINERS = "\u200c\u200d"
+
+
+def find_hidden(text: str) -> Iterator[Hidden]:
+    """Yield the hidden characters of `text` in order.
+
+    Not what scripts and emoji need: a joiner between two visible characters that are not ASCII, and the
+    tags of a flag.
+    """
+    flags = {i for flag in _FLAG.finditer(text) for i in range(*flag.span())}
+    line, counted = 1, 0
+    for match in _SUSPECT.finditer(text):
+        at, char = match.start(), match[0]
+        if at in flags or (char in _JOINERS and _joins(text, at)):
+            continue
+        line += text.count("\n", counted, at)
+        counted = at
+        name = unicodedata.name(
+            char, "control character" if unicodedata.category(char) == "Cc" else "unnamed"
+        )
+        yield Hidden(line, f"U+{ord(char):04X} {name}")
+
+
+def _joins(text: str, at: int) -> bool:
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    return bool(before and after) and not any(
+        c.isascii() or _SUSPECT.match(c) or c.isspace() for c in (before, after)
+    )

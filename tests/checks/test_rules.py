@@ -1,0 +1,337 @@
+"""Each rule of `halo check`: what it says, where, and what it leaves alone."""
+
+import json
+import re
+from typing import ClassVar
+
+import fastjsonschema
+import pytest
+from making import REPOSITORY, agent, skill, tree
+
+from halo.checks import reports
+from halo.checks.checking import check
+from halo.checks.registry import RULES
+from halo.checks.subject import take
+from halo.checks.text_rules import credential_in
+
+SOUND = {
+    ".halo/agents/default/agent.yaml": agent(description="leads", skills=["sums"], team=["helper"]),
+    ".halo/agents/default/AGENT.md": "You lead.\n",
+    ".halo/agents/helper/agent.yaml": agent(description="helps"),
+    ".halo/agents/helper/AGENT.md": "You help.\n",
+    ".halo/skills/sums/SKILL.md": skill("Add up.", name="sums", description="Adds up numbers."),
+    ".halo/prompts/all/rules.md": "Be brief.\n",
+    ".halo/prompts/root/.gitkeep": "",
+    ".halo/prompts/bootstrap/.gitkeep": "",
+    ".halo/USER.md": "Mira.\n",
+}
+
+
+def report(budget=None, **files):
+    kept = {key: text for key, text in {**SOUND, **files}.items() if text is not None}
+    return check(take(tree(kept)), budget)
+
+
+def found(code, budget=None, **files):
+    """The findings of one rule, as (place, line, message)."""
+    return [(f.source, f.line, f.message) for f in report(budget, **files).findings if f.code == code]
+
+
+def test_a_sound_workspace_has_no_findings():
+    assert [f for f in report().findings if f.severity != "info"] == []
+    assert not report().failed
+
+
+def test_a_layer_that_does_not_compile_is_named_once():
+    files = {".halo/agents/helper/agent.yaml": "model: {provider: openai, id: m}\ntols: [grep]\n"}
+    ((source, line, message),) = found("does-not-compile", **files)
+    assert (source, line) == ("workspace:.halo/agents/helper/agent.yaml", 2)
+    assert "did you mean" in message or "known:" in message
+    assert report(**files).failed
+
+
+class TestCost:
+    def test_a_slot_in_the_stable_prefix_and_what_it_costs(self):
+        files = {".halo/agents/default/AGENT.md": "You lead.\nIt is {{now}}.\n" + "Word after word. " * 100}
+        ((source, line, message),) = found("volatile-prefix", **files)
+        assert (source, line) == ("workspace:.halo/agents/default/AGENT.md", 2)
+        assert int(re.search(r"about ([\d,]+) tokens", message)[1].replace(",", "")) > 400
+
+    def test_slots_of_the_environment_are_where_they_belong(self):
+        assert found("volatile-prefix") == []
+
+    def test_a_prompt_below_what_its_provider_caches(self):
+        model = {"provider": "anthropic", "id": "claude-sonnet-4-5"}
+        catalogue = (REPOSITORY / "templates/models/anthropic.yaml").read_text(encoding="utf-8")
+        files = {
+            ".halo/agents/default/agent.yaml": agent(model=model, description="leads"),
+            "builtin:models/anthropic.yaml": catalogue,
+        }
+        messages = [message for _, _, message in found("below-cache-minimum", **files)]
+        assert any(message.startswith("default · root: about") for message in messages)
+        files[".halo/agents/default/AGENT.md"] = "You lead. " * 3000
+        messages = [message for _, _, message in found("below-cache-minimum", **files)]
+        assert not any("default" in message for message in messages)
+
+    def test_a_budget(self):
+        assert found("over-budget", 100_000) == []
+        messages = [m for _, _, m in found("over-budget", 20)]
+        assert any(m.startswith("default · root has about") for m in messages)
+        assert report(20).failed
+
+    def test_text_that_two_layers_repeat(self):
+        text = "Never push with force to a branch that others use. " * 5
+        files = {
+            ".halo/INSTRUCTIONS.md": f"# Rules\n\n{text}\n",
+            ".halo/agents/default/AGENT.md": f"You lead.\n\n{text}\n",
+        }
+        ((source, line, message),) = found("repeated-text", **files)
+        assert (source, line) == ("workspace:.halo/INSTRUCTIONS.md", 3)
+        assert "workspace:.halo/agents/default/AGENT.md:3" in message
+        assert found("repeated-text", **{".halo/INSTRUCTIONS.md": "Be brief.\n"}) == []
+
+
+class TestHiddenText:
+    @pytest.mark.parametrize("char", ["\u200b", "\u202e", "\U000e0041", "\u00ad", "\x1b", "\u2066"])
+    def test_a_hidden_character_is_named_with_its_line(self, char):
+        ((source, line, message),) = found(
+            "hidden-characters", **{".halo/INSTRUCTIONS.md": f"One.\nT{char}wo.\n"}
+        )
+        assert (source, line) == ("workspace:.halo/INSTRUCTIONS.md", 2)
+        assert f"U+{ord(char):04X}" in message
+
+    def test_what_scripts_and_emoji_need_is_left_alone(self):
+        assert found("hidden-characters", **{".halo/INSTRUCTIONS.md": "👩‍💻 می‌خواهم ❤️ naïve\tx\n"}) == []
+
+    def test_in_names_and_descriptions_they_do_not_get_into_a_prompt(self):
+        files = {".halo/skills/sums/SKILL.md": skill("x", name="sums", description="Adds\u200b up.")}
+        assert found("hidden-characters", **files) == []
+        assert all("\u200b" not in p.compiled.prompt for p in take(tree({**SOUND, **files})).prompts)
+
+
+class TestSecrets:
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "key AKIA" + "Z7QX4M2PLB9TKW3D",
+            "use sk-ant-" + "api03-Zk3v8Qw1Lm9Xc5Vb7Nn2",
+            "ghp_" + "a8Kd93Lz0Qw7Er5Ty1Ui4Op6As2Df3Gh9Jk8",
+            "-----BEGIN RSA " + "PRIVATE KEY-----",
+            "The admin password is: t7Kq!9vLx2Zp",
+            "api_key = '9f8e7d6c5b4a39281706f5e4'",
+        ],
+    )
+    def test_a_credential_in_a_layer(self, line):
+        ((source, number, message),) = found("secret-in-layer", **{".halo/INSTRUCTIONS.md": f"x\n\n{line}\n"})
+        assert (source, number) == ("workspace:.halo/INSTRUCTIONS.md", 3)
+        assert line.split()[-1].strip("'") not in message
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "Set api_key: <<OPENAI_API_KEY>>",
+            "token: {{x.params.token}}",
+            "password: your-password-here-1",
+            "The token is never longer than eight characters.",
+            "secret: https://example.org/where-to-find-it-2024",
+            "See sk-learn for details",
+            "api_key=xxxxxxxxxxxxxxxx1",
+        ],
+    )
+    def test_what_only_speaks_of_one(self, line):
+        assert credential_in(line) == ""
+
+    def test_a_literal_secret_in_the_committed_settings(self):
+        files = {".halo/settings.yaml": "openai:\n  secrets:\n    api_key: abcdef123456\n"}
+        ((_, line, message),) = found("committed-secret", **files)
+        assert line == 3
+        assert "abcdef123456" not in message
+        assert (
+            found("committed-secret", **{".halo/settings.yaml": "openai: {secrets: {api_key: <<K>>}}\n"})
+            == []
+        )
+
+
+class TestNamesAndLinks:
+    def test_a_broken_link_in_the_index(self):
+        text = (
+            "# Docs\n\n- [a](docs/a.md)\n- [b](docs/b.md#top)\n- [w](https://example.org)\n- [c](../x.md)\n"
+        )
+        broken = found("broken-link", **{".halo/INDEX.md": text, "docs/a.md": ""})
+        assert [(line, message.split()[0]) for _, line, message in broken] == [
+            (4, "docs/b.md"),
+            (6, "../x.md"),
+        ]
+
+    def test_names_that_collide_where_case_is_ignored(self):
+        files = {".halo/prompts/all/Rules.md": "x", ".halo/skills/Sums/SKILL.md": skill("x", description="d")}
+        assert {s for s, _, _ in found("case-collision", **files)} == {
+            "workspace:.halo/prompts/all",
+            "workspace:.halo/skills",
+        }
+
+    def test_directories_with_rules_that_collide(self):
+        files = {"pkg/.halo/INSTRUCTIONS.md": "x", "Pkg/.halo/INSTRUCTIONS.md": "y"}
+        assert len(found("case-collision", **files)) == 1
+
+
+class TestAgentsAndSettings:
+    def test_an_agent_on_no_team_and_a_skill_that_nobody_lists(self):
+        files = {
+            ".halo/agents/lone/agent.yaml": agent(description="alone"),
+            ".halo/agents/lone/AGENT.md": "x",
+            ".halo/skills/left/SKILL.md": skill("x", name="left", description="Left."),
+        }
+        assert [s for s, _, _ in found("unused-agent", **files)] == ["workspace:.halo/agents/lone/agent.yaml"]
+        assert [s for s, _, _ in found("unused-skill", **files)] == ["workspace:.halo/skills/left/SKILL.md"]
+
+    def test_an_agent_without_text_or_description(self):
+        files = {".halo/agents/helper/AGENT.md": None, ".halo/agents/helper/agent.yaml": agent()}
+        assert len(found("agent-without-text", **files)) == 1
+        assert len(found("agent-without-description", **files)) == 1
+
+    def test_values_of_nobody_and_of_somebody_who_declares_nothing(self):
+        files = {".halo/settings.yaml": "sum:\n  params: {k: v}\nsums:\n  params:\n    k: v\n"}
+        ((_, line, message),) = found("unclaimed-value", **files)
+        assert line == 2
+        assert "sums" in message
+        assert [line for _, line, _ in found("undeclared-value", **files)] == [5]
+
+    def test_a_value_that_does_not_fit(self):
+        files = {
+            ".halo/skills/sums/config.yaml": "params: [{key: port, type: int}]\n",
+            ".halo/settings.yaml": "sums:\n  params:\n    port: many\n",
+        }
+        ((source, line, _),) = found("unfit-value", **files)
+        assert (source, line) == ("workspace:.halo/settings.yaml", 3)
+
+
+class TestSuppression:
+    TEXT = "# Rules\n\n<!-- halo: ignore H702 it is a test account -->\npassword: t7Kq9vLx2Zpw\n"
+
+    def test_a_remark_above_the_line_switches_one_rule_off(self):
+        result = report(**{".halo/INSTRUCTIONS.md": self.TEXT})
+        assert [f for f in result.findings if f.code in ("secret-in-layer", "unused-suppression")] == []
+        assert result.suppressed == 1
+        assert not result.failed
+
+    def test_it_is_not_for_the_model_and_lines_still_lead_home(self):
+        subject = take(tree({**SOUND, ".halo/INSTRUCTIONS.md": self.TEXT + "after\n"}))
+        text = next(p for p in subject.prompts if p.target.label == "default · root")
+        assert "halo: ignore" not in text.compiled.prompt
+        assert "# Rules\n\npassword: t7Kq9vLx2Zpw\nafter\n" in text.compiled.prompt
+        lines = {line.text: line.origins[0].line for line in text.lines}
+        assert (lines["password: t7Kq9vLx2Zpw"], lines["after"]) == (4, 5)
+
+    def test_in_yaml_it_stands_at_the_line_or_above(self):
+        for text in (
+            "gone: {params: {k: v}}  # halo: ignore H503\n",
+            "# halo: ignore H503\ngone: {params: {k: v}}\n",
+        ):
+            assert found("unclaimed-value", **{".halo/settings.yaml": text}) == []
+
+    def test_one_that_switches_off_nothing_is_said(self):
+        ((_, line, message),) = found(
+            "unused-suppression", **{".halo/INSTRUCTIONS.md": "<!-- halo: ignore H601 -->\nx\n"}
+        )
+        assert (line, "H601" in message) == (2, True)
+
+
+class TestReports:
+    FILES: ClassVar = {".halo/INSTRUCTIONS.md": "pass\u200bword: t7Kq9vLx2Zpw\n", ".halo/skills/a,b%c/SKILL.md": "x"}
+
+    def test_text_has_a_line_a_finding_and_the_sums(self):
+        lines = reports.as_text(report(**self.FILES)).splitlines()
+        assert any(
+            re.fullmatch(r"\.halo/INSTRUCTIONS\.md:1: error: .* \[H701 hidden-characters\]", line)
+            for line in lines
+        )
+        assert re.match(r"\d+ errors?", lines[-1])
+
+    def test_json_names_every_field(self):
+        result = report(**self.FILES)
+        data = json.loads(reports.as_json(result))
+        assert data["format"] == 1
+        assert len(data["findings"]) == len(result.findings)
+        assert set(data["findings"][0]) == {"rule", "code", "severity", "message", "source", "line"}
+
+    def test_sarif_is_what_viewers_read(self):
+        log = json.loads(reports.as_sarif(report(**self.FILES), "1.2.3"))
+        validate = fastjsonschema.compile(SARIF)
+        validate(log)
+        (run,) = log["runs"]
+        for result in run["results"]:
+            assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+
+    def test_github_annotations_are_escaped(self):
+        for line in reports.as_github(report(**self.FILES)).splitlines():
+            assert re.fullmatch(r"::(notice|warning|error) [^:]*(?:%3A[^:]*)*::.+", line), line
+
+
+# The parts of the SARIF 2.1.0 schema that a log of ours uses.
+SARIF = {
+    "type": "object",
+    "required": ["version", "runs"],
+    "properties": {
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "items": {
+                "required": ["tool", "results"],
+                "properties": {
+                    "tool": {
+                        "required": ["driver"],
+                        "properties": {
+                            "driver": {
+                                "required": ["name"],
+                                "properties": {"rules": {"items": {"required": ["id"]}}},
+                            }
+                        },
+                    },
+                    "results": {
+                        "items": {
+                            "required": ["message"],
+                            "properties": {
+                                "level": {"enum": ["none", "note", "warning", "error"]},
+                                "message": {"required": ["text"]},
+                                "locations": {
+                                    "items": {
+                                        "properties": {
+                                            "physicalLocation": {
+                                                "required": ["artifactLocation"],
+                                                "properties": {
+                                                    "artifactLocation": {
+                                                        "properties": {
+                                                            "uri": {
+                                                                "type": "string",
+                                                                "pattern": "^[^ \\\\]+$",
+                                                            }
+                                                        }
+                                                    },
+                                                    "region": {"properties": {"startLine": {"minimum": 1}}},
+                                                },
+                                            }
+                                        }
+                                    }
+                                },
+                            },
+                        }
+                    },
+                },
+            }
+        },
+    },
+}
+
+
+def test_every_code_in_the_source_has_a_number_and_a_section():
+    codes = set()
+    for path in (REPOSITORY / "halo").rglob("*.py"):
+        codes.update(re.findall(r'\bDiagnostic\(\s*"([a-z-]+)"', path.read_text(encoding="utf-8")))
+    assert codes == set(RULES)
+    numbers = [rule.number for rule in RULES.values()]
+    assert len(set(numbers)) == len(numbers)
+    page = (REPOSITORY / "docs/reference/rules.md").read_text(encoding="utf-8")
+    for rule in RULES.values():
+        section = page.partition(f"\n## {rule.number} `{rule.code}`\n")[2].partition("\n## ")[0]
+        for part in ("**Why.**", "**Example.**", "**Fix.**"):
+            assert part in section, (rule.code, part)

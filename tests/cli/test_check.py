@@ -1,0 +1,83 @@
+"""`halo check` as a command: exit codes, formats, and what it leaves alone."""
+
+import json
+import os
+
+import pytest
+from making import agent
+
+from halo.cli.main import run
+
+LAYERS = {
+    ".halo/agents/default/agent.yaml": agent(description="leads"),
+    ".halo/agents/default/AGENT.md": "You lead.\n",
+    ".halo/INSTRUCTIONS.md": "Be brief.\n",
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    write(tmp_path / "ws", LAYERS)
+    monkeypatch.chdir(tmp_path / "ws")
+    monkeypatch.setenv("HALO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path / "ws"
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def test_a_sound_workspace_passes_and_nothing_is_written(here, capsys):
+    before = sorted(os.walk(here))
+    assert run(["check"]) == 0
+    assert ": error: " not in capsys.readouterr().out
+    assert sorted(os.walk(here)) == before
+
+
+def test_what_is_found_fails(here, capsys):
+    write(here, {".halo/INSTRUCTIONS.md": "Be\u200b brief.\n"})
+    assert run(["check"]) == 1
+    assert ".halo/INSTRUCTIONS.md:1: error: " in capsys.readouterr().out
+
+
+def test_a_remark_alone_does_not_fail(here, capsys):
+    write(here, {".halo/agents/lone/agent.yaml": agent(description="alone"), ".halo/agents/lone/AGENT.md": "x"})
+    assert run(["check"]) == 0
+    assert "[H501 unused-agent]" in capsys.readouterr().out
+
+
+def test_the_global_folder_counts_only_when_asked(here, capsys, tmp_path):
+    write(tmp_path / "home", {"global/USER.md": "Mi\u200bra.\n"})
+    assert run(["check"]) == 0
+    assert run(["check", "--global"]) == 1
+    assert "global:USER.md:1: error: " in capsys.readouterr().out
+
+
+def test_formats_are_for_programs(here, capsys):
+    write(here, {".halo/INSTRUCTIONS.md": "Be\u200b brief.\n"})
+    assert run(["check", "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["findings"]
+    assert run(["check", "--format", "sarif"]) == 1
+    (result, *_) = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    location = result["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == ".halo/INSTRUCTIONS.md"
+    assert location["region"] == {"startLine": 1}
+    assert run(["check", "--format", "github"]) == 1
+    assert capsys.readouterr().out.startswith("::error file=.halo/INSTRUCTIONS.md,line=1,title=H701")
+
+
+def test_a_budget_fails_a_prompt_that_grew(here, capsys):
+    assert run(["check", "--budget", "100000"]) == 0
+    assert run(["check", "--budget", "10"]) == 1
+    assert "[H604 over-budget]" in capsys.readouterr().out
+    assert run(["check", "--budget", "0"]) == 2
+
+
+def test_settings_that_cannot_be_read_are_the_users_mistake(here, capsys):
+    write(here, {".halo/settings.yaml": "general: {promt: {}}\n"})
+    assert run(["check"]) in (1, 2)
+    assert "workspace:.halo/settings.yaml:1" in capsys.readouterr().err
