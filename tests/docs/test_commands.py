@@ -80,9 +80,9 @@ RUNNABLE = sorted({path for path, _ in shown("")})
 
 @pytest.fixture(scope="session")
 def shims(tmp_path_factory):
-    """A folder with `halo` and `doit` that run this checkout."""
+    """A folder with `halo`, `doit` and `pytest` that run this checkout."""
     folder = tmp_path_factory.mktemp("bin")
-    for command in ("halo", "doit"):
+    for command in ("halo", "doit", "pytest"):
         script = folder / command
         script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {command} "$@"\n')
         script.chmod(0o755)
