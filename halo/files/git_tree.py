@@ -23,6 +23,10 @@ from halo.files.tree_base import (
 )
 from halo.files.walk import MAX_LINKS, LeavesRootError
 
+# Layers are read again and again, for each target that they serve, and asking git takes two processes.
+_KEPT = 1 << 16  # bytes of a file that is kept
+_ALL_KEPT = 1 << 25  # bytes of all of them
+
 
 class _Node(NamedTuple):
     mode: int  # as in stat; a submodule has one that stat does not know
@@ -42,6 +46,8 @@ class GitTree:
         self._top: _Node | None = None
         self._roots: dict[str, _Node | None] = {}
         self._trees: dict[str, dict[str, _Node]] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._room = _ALL_KEPT
         self._problems: dict[tuple[str, str], Problem] = {}
 
     def read(self, path: str, limit: int = DEFAULT_LIMIT) -> bytes:
@@ -167,11 +173,17 @@ class GitTree:
         return known
 
     def _blob(self, node: _Node, path: str, limit: int) -> bytes:
+        kept = self._blobs.get(node.oid)
+        if kept is not None and len(kept) <= limit:
+            return kept
         found = self._objects.get(node.oid, limit)
         if found is None:
             raise self._missing(node)
         if found.data is None:
             raise too_large(path, limit)
+        if found.size <= min(_KEPT, self._room):
+            self._room -= found.size
+            self._blobs[node.oid] = found.data
         return found.data
 
     def _missing(self, node: _Node) -> TreeError:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from halo.records import artifacts, events, messages, targets, tools, usage
+from halo.records import artifacts, differences, events, messages, targets, tools, usage
 from halo.records.diagnostics import Diagnostic
 
 RECORDS: dict[str, Any] = {
@@ -18,6 +18,7 @@ RECORDS: dict[str, Any] = {
     "target": targets.Target,
     "manifest": artifacts.Manifest,
     "pointer": artifacts.Pointer,
+    "comparison": differences.Comparison,
 }
 
 
