@@ -2,13 +2,17 @@
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from halo.errors import HaloError
-from halo.files.stamps import Stamp, is_racy
+from halo.files.stamps import RACY_NS, Stamp, is_racy
 from halo.files.tree_recording import EXISTS, UNREADABLE, Input
 from halo.records.artifacts import Pointer
+
+if TYPE_CHECKING:
+    from halo.files.tree import DiskTree
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -25,37 +29,68 @@ def check_inputs(pointer: Pointer, roots: Mapping[str, str], now_ns: int) -> Ver
     was modified so shortly before it was recorded that a later write could carry the same stamp is compared
     by content, as git's index does.
     """
-    suspects: list[Input] = []
-    linked = _Links(roots)
-    for known in pointer.inputs:
-        stamp = stamp_at(known.path, roots)
-        sure = known.kind == "absent" if stamp is None else not is_racy(stamp, pointer.recorded_ns)
-        if stamp != known.stamp or not sure or linked.on_the_way(known.path):
-            suspects.append(known)
+    trusted = pointer.recorded_ns - RACY_NS
+    folders = _Folders(roots)
+    suspects = [known for known in pointer.inputs if not _surely_unchanged(known, folders, trusted)]
     return _look_closer(pointer, suspects, roots, now_ns) if suspects else Verdict()
 
 
-class _Links:
-    """Tells whether a link stands on the way to an input: then its stat data may be those of elsewhere."""
+def _surely_unchanged(known: Input, folders: "_Folders", trusted: int) -> bool:
+    """Say whether stat data alone tell that an input is as it was. This is asked of thousands: it is lean."""
+    place, linked = folders.place_of(known.path)
+    if linked or not place:
+        return False
+    stamp = known.stamp
+    if stamp is None:
+        return known.kind == "absent" and not _is_there(place)
+    try:
+        st = os.stat(place)
+    except OSError:
+        return False
+    mtime, ctime = st.st_mtime_ns, st.st_ctime_ns
+    return (
+        mtime == stamp.mtime_ns
+        and ctime == stamp.ctime_ns
+        and st.st_ino == stamp.inode
+        and st.st_size == stamp.size
+        and mtime <= trusted
+        and ctime <= trusted
+    )
+
+
+if os.access in os.supports_follow_symlinks:
+
+    def _is_there(path: str) -> bool:
+        """Say whether anything is there, a link to nowhere included; without the price of an exception."""
+        return os.access(path, os.F_OK, follow_symlinks=False)
+
+else:
+    _is_there = os.path.lexists
+
+
+class _Folders:
+    """Turns tree paths into absolute ones, folder by folder.
+
+    It tells whether a link stands on the way: then stat data may be those of elsewhere.
+    """
 
     def __init__(self, roots: Mapping[str, str]) -> None:
         self._roots = roots
-        self._known: dict[str, bool] = {}
+        self._known: dict[str, tuple[str, bool]] = {}
 
-    def on_the_way(self, path: str) -> bool:
-        """Look at the folders between the root and `path`, each once."""
-        root, _, relative = path.partition(":")
-        folder, _, _ = relative.rpartition("/")
-        return bool(folder) and self._linked(root, folder)
-
-    def _linked(self, root: str, folder: str) -> bool:
-        key = f"{root}:{folder}"
-        if key not in self._known:
-            above, _, _ = folder.rpartition("/")
-            self._known[key] = (bool(above) and self._linked(root, above)) or os.path.islink(
-                os.path.join(self._roots[root], folder)
-            )
-        return self._known[key]
+    def place_of(self, path: str) -> tuple[str, bool]:
+        """Return the absolute path, and whether a link stands between it and its root; empty for no root."""
+        folder, slash, name = path.rpartition("/")
+        if not slash:
+            root, _, name = path.partition(":")
+            base = self._roots.get(root)
+            return ("" if base is None else os.path.join(base, name) if name else base), False
+        found = self._known.get(folder)
+        if found is None:
+            absolute, linked = self.place_of(folder)
+            linked = linked or not absolute or (":" not in folder[-1:] and os.path.islink(absolute))
+            found = self._known[folder] = (absolute + os.sep, linked)
+        return found[0] + name, found[1]
 
 
 def stamp_at(path: str, roots: Mapping[str, str]) -> Stamp | None:
@@ -75,8 +110,7 @@ def stamp_at(path: str, roots: Mapping[str, str]) -> Stamp | None:
 
 
 def _look_closer(pointer: Pointer, suspects: list[Input], roots: Mapping[str, str], now_ns: int) -> Verdict:
-    from halo.files.tree import DiskTree, observe
-    from halo.workspace.parts import PROJECTIONS
+    from halo.files.tree import DiskTree
 
     tree = DiskTree(roots)
     worth = False
@@ -85,7 +119,7 @@ def _look_closer(pointer: Pointer, suspects: list[Input], roots: Mapping[str, st
         if _another_size(known, roots):
             return Verdict(f"{known.path} changed")
         try:
-            now = observe(tree, known, PROJECTIONS[known.part] if known.part else None)
+            now = _observe(tree, known)
         except (HaloError, KeyError):
             return Verdict(f"{known.path} changed")
         if (now.kind, now.digest) != (known.kind, known.digest):
@@ -94,6 +128,16 @@ def _look_closer(pointer: Pointer, suspects: list[Input], roots: Mapping[str, st
         # Worth recording when the next check can then do without the content.
         worth |= now.stamp is not None and not is_racy(now.stamp, now_ns)
     return Verdict(inputs=tuple(renewed.values())) if worth else Verdict()
+
+
+def _observe(tree: "DiskTree", known: Input) -> Input:
+    from halo.files.tree import observe
+    from halo.workspace.parts import projection
+    from halo.workspace.personas import HOOK, observe_persona
+
+    if known.path.startswith(HOOK):
+        return observe_persona(known)
+    return observe(tree, known, projection(known.part) if known.part else None)
 
 
 def _another_size(known: Input, roots: Mapping[str, str]) -> bool:

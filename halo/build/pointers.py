@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from halo.files.canonical import canonical_json, readable_json
+from halo.files.canonical import readable_json
 from halo.files.regular import read_regular
 from halo.files.seal import machine_key, seal
 from halo.records.artifacts import FORMAT, Pointer
@@ -43,16 +43,15 @@ class Pointers:
         # Encoded names may be cut and digested, so the target itself decides.
         if pointer.format != FORMAT or pointer.target != target or key is None:
             return None
-        return pointer if pointer.seal == _seal(key, pointer) else None
+        return pointer if _sealed(key, data) == data else None
 
     def write(self, pointer: Pointer) -> None:
         """Replace a target's pointer, sealed. Not fsynced: it is rebuilt at will."""
         from halo.files.atomic import replace_file
 
         key = machine_key(self._home, make=True)
-        if key is not None:
-            pointer = msgspec.structs.replace(pointer, seal=_seal(key, pointer))
-        replace_file(self.path(pointer.target), readable_json(pointer))
+        data = readable_json(msgspec.structs.replace(pointer, seal=_BLANK))
+        replace_file(self.path(pointer.target), data if key is None else _sealed(key, data))
 
     def orphans(self, targets: set[str]) -> Iterator[str]:
         """Find pointers and gates (absolute paths) whose target is not among these names.
@@ -72,5 +71,13 @@ class Pointers:
                     yield os.path.join(folder, name)
 
 
-def _seal(key: bytes, pointer: Pointer) -> str:
-    return seal(key, canonical_json(msgspec.structs.replace(pointer, seal="")))
+_BLANK = "0" * 32
+# A line of the outermost object: no other begins so, for a newline within a string is escaped.
+_FIELD = b'\n  "seal": "'
+
+
+def _sealed(key: bytes, data: bytes) -> bytes:
+    """Return the file with the seal that it should have: that of its bytes with a blank one."""
+    before, field, after = data.partition(_FIELD)
+    blank = before + field + _BLANK.encode() + after[len(_BLANK) :]
+    return before + field + seal(key, blank).encode() + after[len(_BLANK) :]

@@ -17,6 +17,7 @@ from halo.files.tree_base import (
     Problem,
     Tree,
     join,
+    parent,
     problems_of,
     stamp_of,
 )
@@ -57,6 +58,7 @@ class RecordingTree:
     def __init__(self, tree: Tree, now_ns: Callable[[], int]) -> None:
         self._tree = tree
         self._inputs: dict[tuple[str, str], Input] = {}
+        self._missing: dict[str, bool] = {}
         self.recorded_ns = now_ns()
 
     def read(self, path: str, limit: int = DEFAULT_LIMIT) -> bytes:
@@ -108,8 +110,15 @@ class RecordingTree:
         except TreeError:
             self._record(Input(path, "file", UNREADABLE, stamp))
             raise
-        self._record(_input_of_kind(path, kind, stamp))
+        if kind == "absent":
+            self._record_absent(path)
+        else:
+            self._record(_input_of_kind(path, kind, stamp))
         return kind
+
+    def note(self, path: str, data: bytes) -> None:
+        """Record what was consulted beside the tree; `path` has a root that no tree has."""
+        self._record(Input(path, "file", sha256(data), None))
 
     def inputs(self) -> tuple[Input, ...]:
         """Return what was consulted so far, sorted by path."""
@@ -124,9 +133,23 @@ class RecordingTree:
         self, path: str, wanted: Literal["file", "dir"], stamp: Stamp | None, error: TreeError
     ) -> None:
         if isinstance(error, NotFound):
-            self._record(Input(path, "absent", "", None))
+            self._record_absent(path)
         else:
             self._record(_input_of_failure(self._tree, path, wanted, stamp))
+
+    def _record_absent(self, path: str) -> None:
+        """Record what is missing by the outermost folder that is: nothing below it can be there before it."""
+        while (above := parent(path)) is not None and self._is_missing(above):
+            path = above
+        self._record(Input(path, "absent", "", None))
+
+    def _is_missing(self, folder: str) -> bool:
+        """Say whether a folder (no root) is absent; each is looked at once."""
+        if folder.endswith(":"):
+            return False
+        if folder not in self._missing:
+            self._missing[folder] = _kind_or_other(self._tree, folder) == "absent"
+        return self._missing[folder]
 
     def _record(self, new: Input) -> None:
         """Keep `new` if it says more than what is known of the path.
@@ -150,11 +173,18 @@ def read_part(tree: Tree, path: str, part: str, project: Project) -> bytes:
     return project(tree.read(path))
 
 
-def observe(tree: Tree, known: Input, project: Project | None = None) -> Input:
+def note(tree: Tree, path: str, data: bytes) -> None:
+    """Record in a recording tree what was consulted beside it, such as an installed hook."""
+    if isinstance(tree, RecordingTree):
+        tree.note(path, data)
+
+
+def observe(tree: Tree, known: Input, project: Project | None = None, limit: int = sys.maxsize) -> Input:
     """Consult `tree` again about the path of `known`, in the way in which it was consulted then.
 
     The input is unchanged when kind and digest of the result equal those of `known`. `project` is needed
-    for an input that has a part; what it raises is passed on.
+    for an input that has a part; what it raises is passed on. A file with more than `limit` bytes is
+    recorded as unreadable.
     """
     path = known.path
     if project is not None and _kind_or_other(tree, path) == "file":
@@ -168,7 +198,7 @@ def observe(tree: Tree, known: Input, project: Project | None = None) -> Input:
         return _input_of_kind(path, kind, stamp)
     try:
         # The limit of the first reader is not known, and it was met: any size may be compared.
-        digest = _digest_of(tree.list(path)) if kind == "dir" else sha256(tree.read(path, sys.maxsize))
+        digest = _digest_of(tree.list(path)) if kind == "dir" else sha256(tree.read(path, limit))
     except TreeError:
         return _input_of_failure(tree, path, "dir" if kind == "dir" else "file", stamp)
     return Input(path, known.kind, digest, stamp)

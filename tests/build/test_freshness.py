@@ -102,12 +102,17 @@ class TestWhatIsNoticed:
         ws = make_workspace({"global:agents/a/agent.yaml": agent(name="Theirs")})
         ws.builder.ensure(TARGET)
         ws.write({".halo/agents/a/agent.yaml": agent(name="Mine")})
-        assert reason(ws) == "workspace:.halo/agents/a is new"
+        assert reason(ws) == "workspace:.halo/agents is new"
         assert "Mine" in ws.builder.ensure(TARGET).prompt
 
-    def test_settings_count_only_where_a_placeholder_asks_for_them(self, ws):
+    def test_values_count_only_where_a_placeholder_asks_for_them(self, ws):
+        """What every agent rests on is `general:` of the settings."""
+        ws.write({".halo/settings.yaml": "s: {params: {k: none}}"})
+        ws.builder.ensure(TARGET)
         ws.write({".halo/settings.yaml": "s: {params: {k: one}}"})
         assert reason(ws) == ""
+        ws.write({".halo/settings.yaml": "general: {skills: {search: []}}\ns: {params: {k: one}}"})
+        assert reason(ws) == "workspace:.halo/settings.yaml changed"
         ws.write({".halo/agents/a/AGENT.md": "{{s.params.k}}"})
         assert "one" in ws.builder.ensure(TARGET).prompt
         ws.write({".halo/settings.yaml": "s: {params: {k: two}}"})
@@ -397,7 +402,7 @@ class TestOtherTargets:
         target = ScopeTarget("pkg/deep")
         ws.builder.ensure(target)
         ws.write({"pkg/deep/.halo/INSTRUCTIONS.md": "DEEP"})
-        assert reason(ws, target) == "workspace:pkg/deep/.halo/INSTRUCTIONS.md is new"
+        assert reason(ws, target) == "workspace:pkg/deep is new"
 
     def test_a_new_file_of_a_skill(self, ws):
         target = SkillTarget("s")
