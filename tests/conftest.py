@@ -42,7 +42,7 @@ class DiskWorkspace:
 
     @property
     def places(self) -> Places:
-        return Places(str(self.root), str(self.home), self.templates)
+        return Places(str(self.root), str(self.home), self.templates, str(self.home.parent))
 
     def now_ns(self) -> int:
         """A clock that runs ahead, so that what has just been written has rested long enough to be trusted."""

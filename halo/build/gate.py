@@ -7,9 +7,9 @@ gates are asked before click, msgspec and doit are imported.
 
 The file: a line with the seal of the rest (`halo.files.seal`), a header line
 `halo-gate 1 <compiler> <recorded_ns> <lines> <answer>`, a line each for the workspace (a gate that was copied
-along with its folder speaks for the original), Halo's home and the templates, then a line a path:
-`mtime_ns ctime_ns size inode digest path`, or `- path` for what must be absent. The digest is that of the
-content where stat data do not speak for it yet, `exists` where the content plays no part, else `-`.
+along with its folder speaks for the original), Halo's home, the templates and the user's home, then a line a
+path: `mtime_ns ctime_ns size inode digest path`, or `- path` for what must be absent. The digest is that of
+the content where stat data do not speak for it yet, `exists` where the content plays no part, else `-`.
 """
 
 import os
@@ -40,8 +40,8 @@ def target_gate(workspace: str, name: str) -> str:
     return os.path.join(workspace, ".halo", "build", *name.split("/")) + ".gate"
 
 
-# What a gate speaks for, as absolute paths: the workspace, Halo's home, the templates.
-Roots = tuple[str, str, str]
+# What a gate speaks for, as absolute paths: the workspace, Halo's home, the templates, the user's home.
+Roots = tuple[str, str, str, str]
 
 
 def ask(path: str, roots: Roots, compiler: str, *, any_age: bool = False) -> str | None:
@@ -62,11 +62,11 @@ def ask(path: str, roots: Roots, compiler: str, *, any_age: bool = False) -> str
         magic, number, gate_compiler, recorded, count, answer = header.split(" ")
         if f"{magic} {number}" != _MAGIC or gate_compiler != compiler:
             return None
-        if lines.pop() or len(lines) != int(count) or tuple(lines[:3]) != roots:
+        if lines.pop() or len(lines) != int(count) or tuple(lines[: len(roots)]) != roots:
             return None
         recorded_ns = int(recorded)
         young = any_age or recorded_ns <= time.time_ns() <= recorded_ns + 2 * _RACY_NS
-        if all(_unchanged(line, recorded_ns - _RACY_NS, young=young) for line in lines[3:]):
+        if all(_unchanged(line, recorded_ns - _RACY_NS, young=young) for line in lines[len(roots) :]):
             return answer
     except (OSError, ValueError):
         return None

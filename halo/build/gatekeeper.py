@@ -12,13 +12,13 @@ from halo.files.seal import machine_key
 from halo.files.stamps import Stamp, is_racy
 from halo.files.stamps import stamp as stamp_of_file
 from halo.files.tree_recording import EXISTS, UNREADABLE, Input
-from halo.workspace.parts import PROJECTIONS
+from halo.workspace.parts import projection
 from halo.workspace.places import Places
 
 
 def gate_roots(places: Places) -> gate.Roots:
     """Name what a gate of these places speaks for."""
-    return (places.workspace, places.home, places.templates)
+    return (places.workspace, places.home, places.templates, places.user)
 
 
 class Gatekeeper:
@@ -39,6 +39,9 @@ class Gatekeeper:
         """Add what was consulted; what stat data cannot speak for spoils the gate."""
         for known in inputs:
             root, _, relative = known.path.partition(":")
+            if root not in self._roots:  # an installed hook: no stat data tell whether it is the same
+                self._sure = False
+                continue
             folder = self._roots[root]
             path = os.path.join(folder, relative) if relative else folder
             self._ancestors(folder, relative)
@@ -112,7 +115,7 @@ def _digest_of(known: Input, path: str) -> str | None:
     with open(path, "rb") as file:
         data = file.read()
     try:
-        part = PROJECTIONS[known.part](data)
+        part = projection(known.part)(data)
     except (HaloError, KeyError):
         return None
     return sha256(data) if sha256(part) == known.digest else None

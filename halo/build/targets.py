@@ -9,6 +9,7 @@ from halo.workspace.directories import find_directories
 from halo.workspace.disabling import list_enabled
 from halo.workspace.general import read_general
 from halo.workspace.oddities import find_oddities
+from halo.workspace.skill_oddities import unreadable_skills
 
 
 class Survey(NamedTuple):
@@ -21,14 +22,25 @@ class Survey(NamedTuple):
 def default_targets(tree: Tree) -> Survey:
     """Find every agent as root and sub, every skill, every directory with rules; sorted by name.
 
-    What is disabled is left out. Raises `LayerError` for settings that cannot be read.
+    Raises `LayerError` for settings that cannot be read.
+    """
+    named = agents_and_skills(tree)
+    directories = find_directories(tree)
+    found = [*named.targets, *(ScopeTarget(directory) for directory in directories.with_rules)]
+    oddities = (*find_oddities(tree, directories), *named.oddities)
+    return Survey(sorted(found, key=lambda t: t.name), oddities)
+
+
+def agents_and_skills(tree: Tree) -> Survey:
+    """Find every agent, as root and sub, and every skill.
+
+    What is disabled is left out, and so are skills that cannot be read, which is said.
     """
     general = read_general(tree)
     found: list[Target] = []
     for agent in list_enabled(tree, general, "agents"):
         found += [AgentTarget(agent), AgentTarget(agent, "sub")]
-    found += [SkillTarget(skill) for skill in list_enabled(tree, general, "skills")]
-    directories = find_directories(tree)
-    found += [ScopeTarget(directory) for directory in directories.with_rules]
-    oddities = find_oddities(tree, directories)
-    return Survey(sorted(found, key=lambda t: t.name), oddities)
+    skills = list_enabled(tree, general, "skills")
+    skipped = unreadable_skills(tree, skills)
+    found += [SkillTarget(skill) for skill in skills if skill not in skipped.ids]
+    return Survey(found, skipped.remarks)

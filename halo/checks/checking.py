@@ -27,6 +27,8 @@ class Report(NamedTuple):
 
 _RULES: tuple[Callable[[Subject], Iterator[Diagnostic]], ...] = (
     workspace_rules.unused,
+    workspace_rules.skills,
+    workspace_rules.models,
     workspace_rules.collisions,
     workspace_rules.index_links,
     workspace_rules.settings_values,

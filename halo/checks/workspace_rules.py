@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from halo.checks.subject import Subject
+from halo.compiler.tokens import estimate
 from halo.errors import HaloError, near_miss_hint
 from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
@@ -12,7 +13,10 @@ from halo.workspace.agents import read_agent, read_agent_body
 from halo.workspace.ids import list_ids
 from halo.workspace.layers import index_layer
 from halo.workspace.links import find_links, relative_path
+from halo.workspace.model_remarks import model_remarks
 from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, read_settings
+from halo.workspace.skill_rules import check_skill
+from halo.workspace.skills import read_skill
 from halo.workspace.values import list_values
 
 
@@ -44,6 +48,22 @@ def unused(subject: Subject) -> Iterator[Diagnostic]:
             head = prompt.compiled.manifest.segments[0]
             if head.scope == "workspace":
                 yield Diagnostic("unused-skill", "warning", f"no agent lists {target.id!r}", head.source, 1)
+
+
+def skills(subject: Subject) -> Iterator[Diagnostic]:
+    """H2xx: the Agent Skills specification to the letter, for the skills of the workspace."""
+    for name in list_ids(subject.tree, "skills"):
+        try:
+            skill = read_skill(subject.tree, name)
+            if skill.scope == "workspace":
+                yield from check_skill(subject.tree, skill, estimate)
+        except HaloError:
+            continue  # said as what it is
+
+
+def models(subject: Subject) -> Iterator[Diagnostic]:
+    """H508 to H512: names of models, aliases and profiles, and the catalogues."""
+    yield from model_remarks(subject.tree)
 
 
 def collisions(subject: Subject) -> Iterator[Diagnostic]:

@@ -65,9 +65,10 @@ def _rows(tree: "Tree", kind: "Kind") -> list[tuple[str, str, str, str]]:
     general = read_general(tree)
     rows: list[tuple[str, str, str, str]] = []
     for name in list_ids(tree, kind):
-        scope = serving_folder(tree, kind, name).scope
-        state = "disabled" if is_disabled(general, kind, name, scope) else ""
+        scope = state = ""
         try:
+            scope = serving_folder(tree, kind, name).scope
+            state = "disabled" if is_disabled(general, kind, name, scope) else ""
             found = read_agent(tree, name) if kind == "agents" else read_skill(tree, name)
             text = found.description
         except HaloError as error:

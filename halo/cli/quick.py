@@ -10,7 +10,7 @@ from halo import __version__
 from halo.build import gate
 from halo.compiler.version import COMPILER
 from halo.errors import HaloError
-from halo.workspace.locate import find_workspace, halo_home, templates_folder
+from halo.workspace.locate import find_workspace, halo_home, templates_folder, user_home
 
 
 def open_streams() -> None:
@@ -73,7 +73,7 @@ def _ask(options: dict[str, str], target: str | None) -> tuple[str, str] | None:
         home = halo_home(os.environ)
         workspace = find_workspace(options.get("workspace", os.getcwd()), home)
         path = gate.target_gate(workspace, target) if target else gate.workspace_gate(workspace)
-        roots = (workspace, home, templates_folder())
+        roots = (workspace, home, templates_folder(), user_home(os.environ))
         found = gate.ask(path, roots, COMPILER, any_age=target is not None)
     except (HaloError, OSError):
         return None  # the command itself will say what is wrong

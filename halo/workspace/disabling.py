@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from halo.errors import UsageError
+from halo.errors import TreeError, UsageError
 from halo.files.tree import Tree
 from halo.records.artifacts import Scope
 from halo.workspace.general import General
-from halo.workspace.ids import is_id, list_ids, serving_folder
+from halo.workspace.ids import Shelf, is_id, list_ids, serving_folder, shelves
 
 Kind = Literal["agents", "skills"]
 
@@ -34,7 +34,16 @@ def list_enabled(tree: Tree, general: General, kind: Kind) -> list[str]:
     entries = general.disabled.agents if kind == "agents" else general.disabled.skills
     if not entries:
         return names
-    return [n for n in names if not is_disabled(general, kind, n, serving_folder(tree, kind, n).scope)]
+    known = shelves(tree, kind)
+    return [name for name in names if _is_listed(tree, general, kind, name, known)]
+
+
+def _is_listed(tree: Tree, general: General, kind: Kind, name: str, known: tuple[Shelf, ...]) -> bool:
+    try:
+        scope = serving_folder(tree, kind, name, known).scope
+    except TreeError:
+        return True  # whoever compiles it says what stands in its place
+    return not is_disabled(general, kind, name, scope)
 
 
 def parse_entry(text: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import msgspec
 
 from halo.errors import LayerError, TreeError
 from halo.files.canonical import canonical_text
-from halo.files.tree import NotFound, Tree, read_part
+from halo.files.tree import NotFound, Tree
 from halo.records.artifacts import Scope
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import Platform
@@ -82,26 +82,6 @@ def unusable(source: str) -> TreeError:
     )
 
 
-# The part of a file that says what it is; who lists a skill looks at nothing else.
-FRONT_MATTER = "front-matter"
-
-
-def front_matter(data: bytes) -> bytes:
-    """Return the front matter of a file with its dividers; nothing where there is none.
-
-    Raises `LayerError` for what is not text.
-    """
-    text = canonical_text(data, FRONT_MATTER)
-    end = text.find("\n---\n", 3) if text.startswith("---\n") else -1
-    return text[: end + 5].encode() if end >= 0 else b""
-
-
-def read_front_matter(tree: Tree, source: str) -> YamlDocument | None:
-    """Read the front matter of a file alone. Raises `NotFound`, `LayerError`."""
-    text = read_part(tree, source, FRONT_MATTER, front_matter).decode()
-    return split_front_matter(text, source)[0]
-
-
 def read_layer(tree: Tree, source: str, scope: Scope) -> Layer | None:
     """Read one Markdown layer; None when it is absent or blank (the two are the same everywhere)."""
     try:
@@ -128,19 +108,22 @@ def _first(tree: Tree, *candidates: tuple[str, Scope]) -> Layer | None:
     return None
 
 
+def shared_layer(tree: Tree, name: str) -> Layer | None:
+    """Read `name` of the workspace's `.halo/`, else the one of the global folder, which it then hides."""
+    return _first(tree, (f"workspace:.halo/{name}", "workspace"), (f"global:{name}", "global"))
+
+
 def user_layer(tree: Tree) -> Layer | None:
     """USER.md: the workspace's, else the global one. None means that the user is unknown: bootstrap.
 
     One with front matter alone has an empty body: the user is known, but there is nothing to say.
     """
-    return _first(tree, ("workspace:.halo/USER.md", "workspace"), ("global:USER.md", "global"))
+    return shared_layer(tree, "USER.md")
 
 
 def instructions_layer(tree: Tree) -> Layer | None:
     """INSTRUCTIONS.md: the workspace's suppresses the global one, so that a clone is self-contained."""
-    return _first(
-        tree, ("workspace:.halo/INSTRUCTIONS.md", "workspace"), ("global:INSTRUCTIONS.md", "global")
-    )
+    return shared_layer(tree, "INSTRUCTIONS.md")
 
 
 def index_layer(tree: Tree) -> Layer | None:
@@ -177,25 +160,49 @@ def prompt_scope(tree: Tree, name: str, platform: Platform) -> PromptScope:
 
     An existing empty folder stays empty. Files ending in `.md`, in the order of their names' bytes;
     on Windows `X.windows.md` replaces `X.md`, elsewhere it is ignored. Falling back from a missing
-    *global* folder to the packaged templates is normal; nothing is seeded unless `halo init` is asked to.
+    folder to the packaged templates is normal; nothing is seeded unless `halo init` is asked to. One that
+    is there and cannot be read counts as missing, with a diagnostic.
     """
+    remarks: list[Diagnostic] = []
     for i, (folder, scope) in enumerate(_SCOPE_FOLDERS):
         path = f"{folder}/{name}"
-        kind = tree.kind(path)
-        if kind == "other":
-            raise unusable(path)
-        if kind == "dir":
-            names = [e.name for e in tree.list(path) if e.name.endswith(".md") and e.kind != "dir"]
-            chosen = (read_layer(tree, f"{path}/{n}", scope) for n in _for_platform(names, platform))
-            hidden = (f"{other}/{name}" for other, _ in _SCOPE_FOLDERS[i + 1 :])
+        try:
+            files = _markdown_in(tree, path)
+        except TreeError as error:
+            remarks.append(Diagnostic("prompts-unreadable", "warning", f"not used: {error.message}", path))
+            continue
+        if files is not None:
+            chosen = (read_layer(tree, f"{path}/{n}", scope) for n in _for_platform(files, platform))
             return PromptScope(
                 scope,
                 tuple(layer for layer in chosen if layer is not None and layer.body),
-                hides=tuple(path for path in hidden if tree.kind(path) == "dir"),
+                tuple(remarks),
+                hides=tuple(
+                    hidden
+                    for other, _ in _SCOPE_FOLDERS[i + 1 :]
+                    if _is_folder(tree, hidden := f"{other}/{name}")
+                ),
             )
-    return PromptScope(
-        "builtin", (), (Diagnostic("prompts-missing", "warning", f"there is no prompts/{name}/ anywhere"),)
-    )
+    remarks.append(Diagnostic("prompts-missing", "warning", f"there is no prompts/{name}/ anywhere"))
+    return PromptScope("builtin", (), tuple(remarks))
+
+
+def _markdown_in(tree: Tree, folder: str) -> list[str] | None:
+    """List the Markdown files of a folder, None where there is none. Raises TreeError for what is none."""
+    match tree.kind(folder):
+        case "absent":
+            return None
+        case "other":
+            raise unusable(folder)
+        case _:
+            return [e.name for e in tree.list(folder) if e.name.endswith(".md") and e.kind != "dir"]
+
+
+def _is_folder(tree: Tree, path: str) -> bool:
+    try:
+        return tree.kind(path) == "dir"
+    except TreeError:
+        return False  # what cannot be looked at hides nothing and is hidden by nobody
 
 
 _SCOPE_FOLDERS: tuple[tuple[str, Scope], ...] = (

@@ -13,7 +13,12 @@ def halo_home(environ: Mapping[str, str]) -> str:
     named = environ.get("HALO_HOME")
     if named:
         return os.path.abspath(os.path.expanduser(named))
-    return os.path.join(environ.get("HOME") or os.path.expanduser("~"), HALO_DIR)
+    return os.path.join(user_home(environ), HALO_DIR)
+
+
+def user_home(environ: Mapping[str, str]) -> str:
+    """Return the user's home: `HOME`, else what the system says."""
+    return environ.get("HOME") or os.path.expanduser("~")
 
 
 def templates_folder() -> str:

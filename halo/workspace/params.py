@@ -79,9 +79,7 @@ def read_params(tree: Tree, owner: str) -> Params:
     opened_by_user: set[str] = set()
     for kind in ("skills", "agents"):
         serving = True
-        for folder, scope in folders_of(kind, owner):
-            if tree.kind(folder) != "dir":
-                continue
+        for folder, scope in folders_of(tree, kind, owner):
             config, document = _read_config(tree, f"{folder}/config.yaml")
             secret.update(p.key for p in config.params if p.secret)
             secret.update(p.key for p in config.secrets)

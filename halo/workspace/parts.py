@@ -1,7 +1,22 @@
 """Parts of files that inputs may be: who rests on a part does not notice edits of the rest."""
 
+from halo.files.tree_recording import Project
 from halo.workspace.general import GENERAL, general_part
-from halo.workspace.layers import FRONT_MATTER, front_matter
+from halo.workspace.lenient_front import LENIENT_FRONT, lenient_front
+from halo.workspace.model_catalogue import model_part
+from halo.workspace.prompt_lines import PROMPT_LINES, prompt_lines
+from halo.workspace.skill_oddities import READABLE, readable_part
+from halo.workspace.skills import FRONT_MATTER, front_matter
 
-# How a part is cut out of a file, by its name in an input.
-PROJECTIONS = {FRONT_MATTER: front_matter, GENERAL: general_part}
+_PROJECTIONS = {
+    FRONT_MATTER: front_matter,
+    GENERAL: general_part,
+    LENIENT_FRONT: lenient_front,
+    PROMPT_LINES: prompt_lines,
+    READABLE: readable_part,
+}
+
+
+def projection(part: str) -> Project:
+    """Return how a part is cut out of a file, by its name in an input. Raises `KeyError` for others."""
+    return model_part(part) or _PROJECTIONS[part]

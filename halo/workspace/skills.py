@@ -1,20 +1,26 @@
-"""Skills: what SKILL.md says of itself, and the other files of its folder."""
+"""Skills: what SKILL.md says of itself, its text, and the other files of its folder."""
 
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
 from halo.errors import LayerError
-from halo.files.tree import NotFound, Tree
+from halo.files.tree import NotFound, Tree, read_part
 from halo.records.artifacts import Scope
-from halo.workspace.ids import list_ids, serving_folder
-from halo.workspace.layers import one_line, read_front_matter
+from halo.records.diagnostics import Diagnostic
+from halo.records.targets import Access
+from halo.workspace.ids import Shelf, list_ids, serving_folder, skill_file
+from halo.workspace.layers import Layer, unusable
+from halo.workspace.skill_fields import SkillFields, skill_fields
+from halo.workspace.skill_front import SkillFile, read_skill_file
 
 
 class Skill(msgspec.Struct, frozen=True):
     """What a skill says of itself; its body is read by who activates it.
 
-    `source` is its SKILL.md; the lines are those of its name and description there.
+    `source` is its SKILL.md; the lines are those of its name and description there. `requires_access` is the
+    least access level at which it may be used; `model_invocable` and `user_invocable` say who may activate
+    it; `allowed_tools` are those that it names.
     """
 
     id: str
@@ -26,6 +32,10 @@ class Skill(msgspec.Struct, frozen=True):
     name_line: int
     description_line: int
     hides: tuple[str, ...] = ()
+    requires_access: Access = "readonly"
+    model_invocable: bool = True
+    user_invocable: bool = True
+    allowed_tools: tuple[str, ...] = ()
 
 
 def list_skills(tree: Tree) -> list[str]:
@@ -33,35 +43,65 @@ def list_skills(tree: Tree) -> list[str]:
     return list_ids(tree, "skills")
 
 
-def read_skill(tree: Tree, skill_id: str) -> Skill:
-    """Read the front matter of the SKILL.md that serves `skill_id`, and nothing else of it.
+# The part of a SKILL.md that says what it is; who lists a skill looks at nothing else.
+FRONT_MATTER = "front-matter"
+
+
+def front_matter(data: bytes) -> bytes:
+    """Return what the front matter of a SKILL.md says, as JSON of `SkillFields`."""
+    return msgspec.json.encode(skill_fields(read_skill_file(data))[0])
+
+
+def read_skill(tree: Tree, skill_id: str, on: tuple[Shelf, ...] | None = None) -> Skill:
+    """Read the front matter of the SKILL.md that serves `skill_id`; `on` are the shelves, if known already.
 
     An agent that lists a skill must not become stale when the skill's body is edited. Raises
-    `UnknownNameError` for an unknown skill, `LayerError` for one without a SKILL.md or with broken front
-    matter.
+    `UnknownNameError` for an unknown skill, `LayerError` for one without a SKILL.md, `TreeError` for one that
+    cannot be read. What stands in the file is no reason to fail.
     """
-    served = serving_folder(tree, "skills", skill_id)
-    source = f"{served.folder}/SKILL.md"
+    served = serving_folder(tree, "skills", skill_id, on)
+    file = skill_file(tree, served.folder)
+    source = f"{served.folder}/{file or 'SKILL.md'}"
     try:
-        front = read_front_matter(tree, source)
+        fields = msgspec.json.decode(read_part(tree, source, FRONT_MATTER, front_matter), type=SkillFields)
     except NotFound:
+        if file is not None:
+            raise unusable(source) from None
         raise LayerError(f"skill {skill_id!r} has no SKILL.md", file=source) from None
-    values = front.value if front is not None else {}
     return Skill(
         skill_id,
         served.scope,
         served.folder,
         source,
-        name=_line(values.get("name")) or skill_id,
-        description=_line(values.get("description")),
-        name_line=front.line("name") if front is not None else 1,
-        description_line=front.line("description") if front is not None else 1,
+        name=fields.name or skill_id,
+        description=fields.description,
+        name_line=fields.name_line,
+        description_line=fields.description_line,
         hides=served.hides,
+        requires_access=fields.requires_access,
+        model_invocable=fields.model_invocable,
+        user_invocable=fields.user_invocable,
+        allowed_tools=fields.allowed_tools,
     )
 
 
-def _line(value: Any) -> str:
-    return one_line(str(value)) if value is not None else ""
+class SkillText(NamedTuple):
+    """The body of a skill, and what had to be read in another way than it is written."""
+
+    layer: Layer
+    remarks: tuple[Diagnostic, ...]
+
+
+def read_skill_text(tree: Tree, skill: Skill) -> SkillText:
+    """Read the body of a skill. Raises `TreeError` when it cannot be read."""
+    file = read_skill_file(tree.read(skill.source))
+    return SkillText(Layer(skill.source, skill.scope, file.body, file.line), remarks_on(file, skill.source))
+
+
+def remarks_on(file: SkillFile, source: str) -> tuple[Diagnostic, ...]:
+    """Say what had to be read in another way than it is written."""
+    found = sorted((*file.remarks, *skill_fields(file)[1]))
+    return tuple(Diagnostic("skill-front-matter", "warning", r.message, source, r.line) for r in found)
 
 
 # A skill folder is read to its end, but a runaway one must not be.
@@ -83,7 +123,7 @@ def list_resources(tree: Tree, folder: str) -> tuple[tuple[str, ...], bool]:
                 continue
             if entry.kind == "dir":
                 pending.append(name)
-            elif entry.kind == "file" and name not in ("SKILL.md", "config.yaml"):
+            elif entry.kind == "file" and name.lower() != "skill.md" and name != "config.yaml":
                 found.append(name)
         if len(found) > _MOST_RESOURCES:
             break
