@@ -330,7 +330,8 @@ def test_every_code_in_the_source_has_a_number_and_a_section():
     assert codes == set(RULES)
     numbers = [rule.number for rule in RULES.values()]
     assert len(set(numbers)) == len(numbers)
-    page = (REPOSITORY / "docs/reference/rules.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/reference/diagnostics.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^## H\d{3} ", page, re.MULTILINE)) == len(RULES)
     for rule in RULES.values():
         section = page.partition(f"\n## {rule.number} `{rule.code}`\n")[2].partition("\n## ")[0]
         for part in ("**Why.**", "**Example.**", "**Fix.**"):
