@@ -9,10 +9,56 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from halo.build.builder import Builder
-    from halo.records.targets import AgentTarget
+    from halo.records.targets import Access, AgentTarget, Mode, Platform
 
 workspace_option: "Callable[[Any], Any]" = click.option(
     "-w", "--workspace", metavar="DIR", help="The workspace; by default the nearest .halo/ from here up."
+)
+
+
+profile_option: "Callable[[Any], Any]" = click.option(
+    "--profile", metavar="NAME", default="", help="With the models of general.models.profiles.NAME."
+)
+
+
+def target_options(function: "Callable[..., Any]") -> "Callable[..., Any]":
+    """Add the options that `agent_target` makes a target of."""
+    for option in reversed(_TARGET_OPTIONS):
+        function = option(function)
+    return function
+
+
+_TARGET_OPTIONS: "tuple[Callable[[Any], Any], ...]" = (
+    click.option(
+        "--role",
+        type=click.Choice(["root", "sub"]),
+        default="root",
+        show_default=True,
+        help="In a session of its own, or started by another agent.",
+    ),
+    click.option("--dir", "directory", metavar="DIR", help="The working directory, inside the workspace."),
+    click.option(
+        "--mode",
+        type=click.Choice(["full", "minimal", "none"]),
+        default="full",
+        show_default=True,
+        help="All of it; without skills, user, reply tags and heartbeats; the identity line alone.",
+    ),
+    click.option(
+        "--platform",
+        type=click.Choice(["posix", "windows"]),
+        default="posix",
+        show_default=True,
+        help="Whose variants of the prompts.",
+    ),
+    click.option(
+        "--access",
+        type=click.Choice(["full", "workspace", "readonly"]),
+        default="full",
+        show_default=True,
+        help="The access level: it decides about tools and skills.",
+    ),
+    profile_option,
 )
 
 
@@ -24,10 +70,20 @@ def open_builder(workspace: str | None) -> "Builder":
     return Builder(find_places(workspace or os.getcwd(), os.environ))
 
 
-def agent_target(builder: "Builder", agent: str, role: str, directory: str | None) -> "AgentTarget":
+def agent_target(
+    builder: "Builder",
+    agent: str,
+    role: str,
+    directory: str | None,
+    *,
+    mode: "Mode" = "full",
+    platform: "Platform" = "posix",
+    access: "Access" = "full",
+    profile: str = "",
+) -> "AgentTarget":
     """Make the target that the options name. A directory outside the workspace is a `UsageError`."""
     from halo.records.targets import AgentTarget
     from halo.workspace.locate import relative_directory
 
     relative = relative_directory(builder.places.workspace, directory) if directory is not None else ""
-    return AgentTarget(agent, "sub" if role == "sub" else "root", relative)
+    return AgentTarget(agent, "sub" if role == "sub" else "root", relative, mode, platform, access, profile)

@@ -32,7 +32,7 @@ def command(*, directory: str, home: bool) -> None:
     templates = templates_folder()
     if home:
         base = halo_home(os.environ)
-        for name in ("prompts", "agents", "skills"):
+        for name in ("prompts", "agents", "skills", "models"):
             _copy(os.path.join(templates, name), os.path.join(base, "global", name))
         _write_schemas(os.path.join(base, "global"))
         secrets = os.path.join(base, "secrets")

@@ -5,27 +5,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from halo.cli.common import agent_target, open_builder, workspace_option
+from halo.cli.common import agent_target, open_builder, target_options, workspace_option
 
 if TYPE_CHECKING:
     from halo.build.builder import Builder
     from halo.records.artifacts import Artifact, Manifest
+    from halo.records.targets import Access, Mode, Platform
 
 
 @click.command("prompt")
 @workspace_option
 @click.option("-a", "--agent", default="default", show_default=True, help="Whose prompt.")
+@target_options
 @click.option(
-    "--role",
-    type=click.Choice(["root", "sub"]),
-    default="root",
-    show_default=True,
-    help="In a session of its own, or started by another agent.",
+    "--layers", is_flag=True, help="A table instead: segment, scope, file, lines, tokens, share, stability."
 )
-@click.option("--dir", "directory", metavar="DIR", help="The working directory, inside the workspace.")
-@click.option(
-    "--layers", is_flag=True, help="A table instead: segment, file, lines, tokens, share, stability."
-)
+@click.option("--blame", is_flag=True, help="Before each line: commit, date and author of its layer's line.")
 @click.option("--fill", "filled", is_flag=True, help="Fill the slots as a turn would.")
 @click.option("--frozen", is_flag=True, help="Refuse a stale artifact instead of building it.")
 def command(
@@ -34,7 +29,12 @@ def command(
     agent: str,
     role: str,
     directory: str | None,
+    mode: "Mode",
+    platform: "Platform",
+    access: "Access",
+    profile: str,
     layers: bool,
+    blame: bool,
     filled: bool,
     frozen: bool,
 ) -> None:
@@ -42,11 +42,19 @@ def command(
 
     Slots such as {{workspace_root}} are printed as they are written; a turn fills them in memory.
     """
+    if blame and (layers or filled):
+        raise click.UsageError("--blame shows the whole prompt, unfilled; leave --layers and --fill away")
     builder = open_builder(workspace)
-    target = agent_target(builder, agent, role, directory)
+    target = agent_target(
+        builder, agent, role, directory, mode=mode, platform=platform, access=access, profile=profile
+    )
     artifact = builder.frozen(target) if frozen else builder.ensure(target)
     if layers:
         text = layer_table(artifact.manifest)
+    elif blame:
+        from halo.cli.blame_text import blamed_prompt
+
+        text = blamed_prompt(builder.places, artifact)
     else:
         text = fill_prompt(builder, artifact) if filled else artifact.prompt
     sys.stdout.write(text)
@@ -62,12 +70,14 @@ def fill_prompt(builder: "Builder", artifact: "Artifact") -> str:
 
     from halo.runner.slots import fill
     from halo.sessions.ids import timestamp
+    from halo.sessions.machine import this_machine
     from halo.sessions.values import Moment, slot_values
     from halo.workspace.trust import read_grants
 
     places = builder.places
     tree = places.tree()
-    moment = Moment.of(artifact, places.workspace, timestamp(time.time_ns()))
+    machine = this_machine(artifact.manifest.slots)
+    moment = Moment.of(artifact, places.workspace, timestamp(time.time_ns()), machine)
     grants = read_grants(tree, places.workspace, places.home)
     values, warnings = slot_values(artifact.manifest.slots, moment, tree, os.environ, grants)
     for warning in warnings:
@@ -76,28 +86,52 @@ def fill_prompt(builder: "Builder", artifact: "Artifact") -> str:
 
 
 def layer_table(manifest: "Manifest") -> str:
-    """Lay out the segments: what each is, where it comes from, and what it costs."""
-    total = manifest.tokens or 1
-    rows = [("segment", "file", "lines", "tokens", "share", "")]
+    """Lay out the segments, then the few-shots: what each is, where it comes from, and what it costs.
+
+    The first line names the target.
+    """
+    total = manifest.tokens + sum(s.tokens for s in manifest.few_shot_sources)
+    rows: list[tuple[str, ...]] = [("segment", "scope", "file", "lines", "tokens", "share", "")]
     rows.extend(
         (
             segment.id,
+            segment.scope,
             segment.source,
             f"{segment.first_line}-{segment.last_line}",
             f"{segment.tokens:,}",
-            f"{100 * segment.tokens / total:.0f} %",
+            f"{100 * segment.tokens / (total or 1):.0f} %",
             "stable" if segment.stability == "static" else "volatile",
         )
         for segment in manifest.segments
     )
+    rows.extend(_few_shot_rows(manifest, total))
     prefix = manifest.static_prefix
-    rows.append(("total", "", "", f"{manifest.tokens:,}", "", f"{prefix.tokens:,} in the cached prefix"))
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    lines = []
+    rows.append(("total", "", "", "", f"{total:,}", "", f"{prefix.tokens:,} in the cached prefix"))
+    widths = [max(len(row[i]) for row in rows) for i in range(6)]
+    lines = [manifest.target.label]
     for row in rows:
         cells = [
-            cell.rjust(widths[i]) if i in (2, 3, 4) else cell.ljust(widths[i])
-            for i, cell in enumerate(row[:5])
+            cell.rjust(widths[i]) if i in (3, 4, 5) else cell.ljust(widths[i])
+            for i, cell in enumerate(row[:6])
         ]
-        lines.append("  ".join([*cells, row[5]]).rstrip())
+        lines.append("  ".join([*cells, row[6]]).rstrip())
     return "\n".join(lines) + "\n"
+
+
+def _few_shot_rows(manifest: "Manifest", total: int) -> list[tuple[str, ...]]:
+    """Make a row of each file of few-shots. They are messages, so they have no lines in the prompt."""
+    files: dict[tuple[str, str], list[int]] = {}
+    for source in manifest.few_shot_sources:
+        files.setdefault((source.source, source.scope), []).append(source.tokens)
+    return [
+        (
+            f"fewshots/{file.rsplit('/', 1)[1]}",
+            scope,
+            file,
+            "",
+            f"{sum(tokens):,}",
+            f"{100 * sum(tokens) / (total or 1):.0f} %",
+            f"{len(tokens)} messages",
+        )
+        for (file, scope), tokens in files.items()
+    ]

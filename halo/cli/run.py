@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from halo.cli.common import open_builder, workspace_option
+from halo.cli.common import open_builder, profile_option, workspace_option
 from halo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="The answer as it comes, or one JSON object at the end.",
 )
+@profile_option
 @click.option("--frozen", is_flag=True, help="Refuse a stale artifact instead of building it.")
 @click.argument("message", required=False)
 def command(
@@ -38,6 +39,7 @@ def command(
     session: str | None,
     new: bool,
     form: str,
+    profile: str,
     frozen: bool,
     message: str | None,
 ) -> int:
@@ -45,12 +47,13 @@ def command(
 
     Without -s and -n the newest session that `halo run` began with that agent goes on. Progress and
     figures go to stderr. A message that begins with `-` goes behind `--`. Ctrl-C ends the turn; what was
-    said so far is kept in the session.
+    said so far is kept in the session. A session does not remember --profile: each turn names its own.
     """
     if session is not None and new:
         raise UsageError("-s goes on in a session, -n begins one: choose one of them")
     text = _message(message)
-    reply = _talk(workspace, agent, session, text, new=new, frozen=frozen, streamed=form == "text")
+    streamed = form == "text"
+    reply = _talk(workspace, agent, session, text, new=new, profile=profile, frozen=frozen, streamed=streamed)
     if form == "json":
         click.echo(_as_json(reply))
     elif reply.text and not reply.text.endswith("\n"):
@@ -84,6 +87,7 @@ def _talk(
     message: str,
     *,
     new: bool,
+    profile: str,
     frozen: bool,
     streamed: bool,
 ) -> "Reply":
@@ -95,7 +99,8 @@ def _talk(
 
     builder = open_builder(workspace)
     sessions = sessions_folder(builder.places.halo)
-    choice = choose(sessions, agent, "cli", home=builder.places.home, named=session, new=new)
+    home = builder.places.home
+    choice = choose(sessions, agent, "cli", home=home, named=session, new=new, profile=profile)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
     show = _show_all if streamed else _show_progress
     return run_talk(desk, choice, message, show, frozen=frozen)

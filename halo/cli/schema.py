@@ -15,7 +15,7 @@ class _Names(click.Choice[str]):
 @click.command("schema")
 @click.argument("name", type=_Names(), metavar="NAME")
 def command(*, name: str) -> None:
-    """Print the JSON Schema of agent.yaml (agent), config.yaml (config) or settings.yaml (settings).
+    """Print the JSON Schema of agent.yaml, config.yaml, models/<provider>.yaml (models) or settings.yaml.
 
     `halo init` writes them to .halo/schemas/, and the YAML files that it makes name them for editors with a
     YAML language server.

@@ -29,9 +29,10 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
     path = trust_file(places.home)
     demands = read_demands(places.tree())
     if not revoke:
-        for agent, provider, endpoint in demands.endpoints:
+        for name, provider, endpoint in demands.endpoints:
             here = " (on this machine)" if is_loopback(endpoint) else ""
-            click.echo(f"agent {agent} talks to {endpoint}{here} as {provider}, with that provider's key")
+            who = f"settings.yaml: {name}" if "." in name else f"agent {name}"
+            click.echo(f"{who} talks to {endpoint}{here} as {provider}, with that provider's key")
         for setting, variable in demands.environment:
             click.echo(f"settings.yaml: {setting} brings the environment variable {variable} into prompts")
         if not demands.endpoints and not demands.environment:

@@ -8,16 +8,23 @@ from halo.records.targets import AgentTarget
 from halo.workspace.agents import Agent
 from halo.workspace.general import General
 from halo.workspace.layers import Layer
+from halo.workspace.model_catalogue import ModelFacts
+from halo.workspace.model_choice import Chosen
 
 
 class Compilation(NamedTuple):
-    """One compile of an agent: its sources and its remarks. `user` is USER.md, None where there is none."""
+    """One compile of an agent: its sources and its remarks. `user` is USER.md, None where there is none.
+
+    `model` answers; `facts` are what the catalogue knows of it, None where it does not have it.
+    """
 
     tree: Tree
     target: AgentTarget
     agent: Agent
     general: General
     user: Layer | None
+    model: Chosen
+    facts: ModelFacts | None
     diagnostics: list[Diagnostic]
 
     @property

@@ -7,14 +7,14 @@ import msgspec
 from halo.errors import LayerError, UnknownNameError, UsageError, near_miss_hint
 from halo.files.canonical import canonical_text
 from halo.files.tree import NotFound, Tree
-from halo.records.artifacts import PROVIDERS, Scope, ToolMode
+from halo.records.artifacts import Scope
 from halo.records.targets import RESERVED_AGENT_IDS
 from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.disabling import is_disabled
 from halo.workspace.general import General
 from halo.workspace.ids import list_ids, serving_folder
 from halo.workspace.layers import Layer, one_line, read_layer
-from halo.workspace.models import ModelConfig
+from halo.workspace.models import ModelConfig, model_problem
 from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
 
 
@@ -26,9 +26,9 @@ class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """agent.yaml."""
+    """agent.yaml. A `model` that is text is an alias: `halo.workspace.model_choice` resolves it."""
 
-    model: ModelConfig
+    model: str | ModelConfig
     name: str = ""
     description: str = ""
     system_prompt: str = ""
@@ -65,11 +65,6 @@ class Agent(msgspec.Struct, frozen=True):
         """A non-empty team is the switch for delegation; platform agents never delegate."""
         return bool(self.config.team) and not self.config.internal
 
-    @property
-    def tool_mode(self) -> ToolMode:
-        """How it calls tools: by the provider's own protocol unless agent.yaml says otherwise."""
-        return self.config.model.tool_mode or "native"
-
 
 def list_agents(tree: Tree) -> list[str]:
     """List the ids of all agents, sorted."""
@@ -95,15 +90,9 @@ def read_agent(tree: Tree, agent_id: str) -> Agent:
         ) from None
     document = load_yaml(text, source)
     config = convert(document, AgentConfig)
-    if config.model.provider not in PROVIDERS:
-        raise document.error(
-            f"unknown provider {config.model.provider!r}",
-            "model",
-            "provider",
-            hint=near_miss_hint(config.model.provider, list(PROVIDERS)),
-        )
-    if any(not "!" <= char <= "~" for char in config.model.endpoint):
-        raise document.error("model.endpoint: an address is printable ASCII", "model", "endpoint")
+    problem = model_problem(config.model) if isinstance(config.model, ModelConfig) else None
+    if problem is not None:
+        raise document.error(problem.message, "model", *problem.path, hint=problem.hint)
     for i, tool in enumerate(config.tools):
         if tool not in LISTABLE_TOOLS:
             raise document.error(

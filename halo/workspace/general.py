@@ -1,6 +1,7 @@
 """`general:` of settings.yaml: how prompts are put together and who takes part, typed.
 
-The workspace's settings lie over those of the machine, value by value; a list is one value.
+The workspace's settings lie over those of the machine, value by value; a list is one value, and so are the
+model behind an alias and a profile: an endpoint of one file never gets the provider of another.
 """
 
 import json
@@ -12,7 +13,7 @@ import msgspec
 from halo.errors import LayerError
 from halo.files.canonical import canonical_json, canonical_text
 from halo.files.tree import NotFound, Tree, read_part
-from halo.workspace.models import ModelConfig, Profile
+from halo.workspace.models import ModelSettings, settings_problem
 from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, read_settings
 from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
 
@@ -66,13 +67,6 @@ class SkillSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     search: tuple[SkillFolder, ...] = ()
 
 
-class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`general.models`: short names for models, and sets of models to run the same layers with."""
-
-    aliases: dict[str, ModelConfig] = {}
-    profiles: dict[str, Profile] = {}
-
-
 class General(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`general:` of settings.yaml."""
 
@@ -93,22 +87,35 @@ def read_general(tree: Tree) -> General:
     """Read the general settings of a workspace. Raises `LayerError` with file and line."""
     merged: Any = {}
     for source in (GLOBAL_SETTINGS, WORKSPACE_SETTINGS):
-        try:
-            part = read_part(tree, source, GENERAL, general_part)
-        except NotFound:
-            continue
-        except LayerError:
-            read_settings(tree, source)  # says the same with file and line
-            raise
+        part = _part(tree, source)
         if part:
-            merged = _over(merged, _block(part, tree, source))
+            merged = _over(merged, json.loads(part))
     return _typed(canonical_json(merged))
 
 
-def _block(part: bytes, tree: Tree, source: str) -> Any:
+def read_general_of(tree: Tree, source: str) -> General:
+    """Read what one settings file says. Raises `LayerError` with file and line."""
+    return _typed(_part(tree, source) or b"{}")
+
+
+def _part(tree: Tree, source: str) -> bytes:
+    """Return the checked block of one file, empty where it has none."""
+    try:
+        part = read_part(tree, source, GENERAL, general_part)
+    except NotFound:
+        return b""
+    except LayerError:
+        read_settings(tree, source)  # says the same with file and line
+        raise
+    if part:
+        _check(part, tree, source)
+    return part
+
+
+def _check(part: bytes, tree: Tree, source: str) -> None:
     """Check the block of one file, so that an error names that file and the line in it."""
     try:
-        _typed(part)
+        problem = settings_problem(_typed(part).models)
     except msgspec.ValidationError:
         document = read_settings(tree, source)
         general = YamlDocument(
@@ -118,7 +125,9 @@ def _block(part: bytes, tree: Tree, source: str) -> Any:
         )
         convert(general, General)
         raise
-    return json.loads(part)
+    if problem is not None:
+        path = (GENERAL, "models", *problem.path)
+        raise read_settings(tree, source).error(problem.message, *path, hint=problem.hint)
 
 
 @lru_cache(maxsize=64)
@@ -126,8 +135,9 @@ def _typed(part: bytes) -> General:
     return msgspec.json.decode(part, type=General)
 
 
-def _over(below: Any, above: Any) -> Any:
-    """Lay one map over another; anything else replaces what is below."""
-    if not isinstance(below, dict) or not isinstance(above, dict):
+def _over(below: Any, above: Any, *path: str) -> Any:
+    """Lay one map over another; anything else replaces what is below, and so do a model and a profile."""
+    whole = path[:1] == ("models",) and len(path) == 3
+    if whole or not isinstance(below, dict) or not isinstance(above, dict):
         return above
-    return {**below, **{key: _over(below.get(key), value) for key, value in above.items()}}
+    return {**below, **{key: _over(below.get(key), value, *path, key) for key, value in above.items()}}

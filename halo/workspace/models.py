@@ -1,12 +1,19 @@
 """Which model answers, as agent.yaml and settings.yaml write it."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from halo.errors import near_miss_hint
+from halo.records.artifacts import PROVIDERS
+
+# Names of aliases and profiles: they stand on command lines and in the names of targets.
+_NAME = re.compile(r"[a-z0-9_-]{1,100}\Z")
+
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`model:` of agent.yaml: who answers and how it samples.
+    """A model: who answers and how it samples.
 
     `endpoint` empty: the provider's own; an OpenAI one includes `/v1`, Anthropic's does not.
     `max_tokens` bounds one reply. `tool_mode: schema` sends a JSON Schema of the calls and reads the
@@ -32,3 +39,75 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     default: str | ModelConfig | None = None
     agents: dict[str, str | ModelConfig] = {}
+
+    @property
+    def choices(self) -> dict[tuple[str, ...], str | ModelConfig]:
+        """Everything that it names, by its path below the profile."""
+        found: dict[tuple[str, ...], str | ModelConfig] = {}
+        if self.default is not None:
+            found[("default",)] = self.default
+        found.update({("agents", agent): choice for agent, choice in self.agents.items()})
+        return found
+
+    def path_for(self, agent: str) -> tuple[str, ...] | None:
+        """Return the path of what stands for `agent`; None leaves it its own model."""
+        if agent in self.agents:
+            return ("agents", agent)
+        return ("default",) if self.default is not None else None
+
+
+class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`general.models`: short names for models, and sets of models to run the same layers with."""
+
+    aliases: dict[str, ModelConfig] = {}
+    profiles: dict[str, Profile] = {}
+
+
+class Problem(NamedTuple):
+    """What is wrong in a model or in model settings: the path from there, the message, what to do."""
+
+    path: tuple[str, ...]
+    message: str
+    hint: str | None = None
+
+
+def model_problem(model: ModelConfig) -> Problem | None:
+    """Find what the types cannot say: an unknown provider, no id, an endpoint that is no address."""
+    if model.provider not in PROVIDERS:
+        hint = near_miss_hint(model.provider, list(PROVIDERS))
+        return Problem(("provider",), f"unknown provider {model.provider!r}", hint)
+    if not model.id:
+        return Problem(("id",), "model needs a provider and an id")
+    if any(not "!" <= char <= "~" for char in model.endpoint):
+        return Problem(("endpoint",), "model.endpoint: an address is printable ASCII")
+    return None
+
+
+def settings_problem(models: ModelSettings) -> Problem | None:
+    """Find the first fault in aliases and profiles."""
+    for kind, names in (("aliases", models.aliases), ("profiles", models.profiles)):
+        for name in names:
+            if not _NAME.match(name):
+                what = "an alias" if kind == "aliases" else "a profile"
+                return Problem(
+                    (kind, name), f"{name!r} is not a name for {what}", "lower-case letters, digits, _ and -"
+                )
+    for path, model in settings_models(models):
+        found = model_problem(model)
+        if found is not None:
+            return found._replace(path=(*path, *found.path))
+    return None
+
+
+def settings_models(models: ModelSettings) -> list[tuple[tuple[str, ...], ModelConfig]]:
+    """List every model that is written out in aliases and profiles, with its path."""
+    found: list[tuple[tuple[str, ...], ModelConfig]] = [
+        (("aliases", name), model) for name, model in models.aliases.items()
+    ]
+    for name, profile in models.profiles.items():
+        found += [
+            (("profiles", name, *path), choice)
+            for path, choice in profile.choices.items()
+            if isinstance(choice, ModelConfig)
+        ]
+    return found

@@ -16,7 +16,10 @@ from halo.files.canonical import canonical_json, canonical_text
 from halo.files.digests import sha256
 from halo.files.tree import Tree
 from halo.workspace.agents import list_agents, read_agent
+from halo.workspace.general import GENERAL, read_general, read_general_of
 from halo.workspace.ids import is_id
+from halo.workspace.model_choice import choose_model
+from halo.workspace.models import ModelConfig, settings_models
 from halo.workspace.params import read_params
 from halo.workspace.settings import WORKSPACE_SETTINGS, lookup, read_settings
 from halo.workspace.yamldoc import load_yaml
@@ -27,8 +30,9 @@ FORMAT = 1
 class Demands(msgspec.Struct, frozen=True):
     """What the workspace's own files ask for.
 
-    `endpoints`: agent, provider and address. `environment`: the setting, and the variable that it would bring
-    into a prompt. A variable that never becomes text (a provider's key, a secret) needs no trust.
+    `endpoints`: an agent or a setting (an alias, a model of a profile), provider and address. `environment`:
+    the setting, and the variable that it would bring into a prompt. A variable that never becomes text (a
+    provider's key, a secret) needs no trust.
     """
 
     endpoints: tuple[tuple[str, str, str], ...] = ()
@@ -52,8 +56,13 @@ def read_demands(tree: Tree) -> Demands:
             agent = read_agent(tree, agent_id)
         except HaloError:
             continue  # a broken agent cannot run, so it demands nothing
-        if agent.scope == "workspace" and agent.config.model.endpoint:
-            endpoints.append((agent.id, agent.config.model.provider, agent.config.model.endpoint))
+        model = agent.config.model
+        if agent.scope == "workspace" and isinstance(model, ModelConfig) and model.endpoint:
+            endpoints.append((agent.id, model.provider, model.endpoint))
+    for path, model in settings_models(read_general_of(tree, WORKSPACE_SETTINGS).models):
+        if model.endpoint:  # whoever uses it: an alias of the workspace may stand in an agent of the user
+            setting = ".".join((GENERAL, "models", *path))
+            endpoints.append((setting, model.provider, model.endpoint))
     return Demands(tuple(endpoints), tuple(sorted(_variables_in_text(tree))))
 
 
@@ -114,15 +123,18 @@ class Grants(msgspec.Struct, frozen=True):
 
     demands: Demands = Demands()
 
-    def endpoint(self, tree: Tree, agent_id: str, provider: str, endpoint: str) -> bool:
-        """Tell whether `agent_id` may talk to `endpoint` with the provider's key.
+    def endpoint(self, tree: Tree, agent_id: str, provider: str, endpoint: str, profile: str = "") -> bool:
+        """Tell whether `agent_id`, with the models of `profile`, may send the provider's key to `endpoint`.
 
-        Agents of the global folder and of the templates are the user's own.
+        What counts is whose file the endpoint stands in, not whose agent it is: agents of the global folder
+        and of the templates are the user's own, and so are aliases and profiles of the global settings.
         """
-        agent = read_agent(tree, agent_id)
-        if agent.scope != "workspace":
-            return (agent.config.model.provider, agent.config.model.endpoint) == (provider, endpoint)
-        return (agent_id, provider, endpoint) in self.demands.endpoints
+        chosen = choose_model(tree, read_agent(tree, agent_id), read_general(tree), profile)
+        if (chosen.model.provider, chosen.model.endpoint) != (provider, endpoint):
+            return False
+        if chosen.scope != "workspace":
+            return True
+        return (chosen.setting or agent_id, provider, endpoint) in self.demands.endpoints
 
     def environment(self, setting: str, variables: tuple[str, ...]) -> bool:
         """Tell whether `setting` of the workspace may bring these variables into a prompt."""

@@ -8,6 +8,7 @@ from halo.records.artifacts import PROVIDERS
 from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.agents import AgentConfig
 from halo.workspace.general import General
+from halo.workspace.model_catalogue import Catalogue
 from halo.workspace.params import ParamConfig
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -16,13 +17,19 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES = {
     "agent": "agents/<id>/agent.yaml",
     "config": "config.yaml of a skill or an agent",
+    "models": "models/<provider>.yaml",
     "settings": "settings.yaml",
 }
 
 
 def yaml_schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a file; `name` is a key of `FILES`."""
-    kinds: dict[str, Any] = {"agent": AgentConfig, "config": ParamConfig, "settings": General}
+    kinds: dict[str, Any] = {
+        "agent": AgentConfig,
+        "config": ParamConfig,
+        "models": Catalogue,
+        "settings": General,
+    }
     (schema,), components = msgspec.json.schema_components([kinds[name]], ref_template="#/$defs/{name}")
     if name == "settings":
         schema = _settings(schema)
