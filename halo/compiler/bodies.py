@@ -10,8 +10,11 @@ from halo.files.tree import Tree
 from halo.records.artifacts import SkillRef
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import ScopeTarget, SkillTarget
-from halo.workspace.layers import directory_layers, read_layer, user_layer
-from halo.workspace.skills import Skill, list_resources, read_skill
+from halo.workspace.disabling import refuse_disabled
+from halo.workspace.general import read_general
+from halo.workspace.layers import directory_layers, user_layer
+from halo.workspace.skill_oddities import oddities_of, without_description
+from halo.workspace.skills import Skill, list_resources, read_skill, read_skill_text
 
 # Who activates it, with what, and from where: known only to the session.
 _SESSION = frozenset({"args", "agent_name"})
@@ -20,6 +23,7 @@ _SESSION = frozenset({"args", "agent_name"})
 def compile_skill(tree: Tree, target: SkillTarget) -> Compiled:
     """Compile what `activate_skill` returns: title, body, and where its other files are."""
     skill = read_skill(tree, target.id)
+    refuse_disabled(read_general(tree), "skills", skill.id, skill.scope)
     diagnostics: list[Diagnostic] = []
     placeholders = Placeholders(
         tree,
@@ -29,19 +33,10 @@ def compile_skill(tree: Tree, target: SkillTarget) -> Compiled:
         own=skill.id,
         say=diagnostics.append,
     )
-    if not skill.description:
-        diagnostics.append(
-            Diagnostic(
-                "skill-without-description",
-                "warning",
-                "no description in the front matter: a model cannot know when to use this skill",
-                skill.source,
-                skill.description_line,
-            )
-        )
-    layer = read_layer(tree, skill.source, skill.scope)
+    layer, remarks = read_skill_text(tree, skill)
+    diagnostics += [*without_description(skill), *remarks, *oddities_of(tree, skill)]
     pieces = [Piece(f"# Skill: {skill.name}", skill.source, skill.name_line)]
-    if layer is not None and layer.body:
+    if layer.body:
         pieces += [Piece("\n\n", layer.source, layer.line), *placeholders.render(layer)]
     parts = [Part("skill", "skill", skill.scope, skill.source, tuple(pieces), hides=skill.hides)]
     resources = _resources(tree, skill, diagnostics)

@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
+from halo.compiler.compilation import Compilation
 from halo.compiler.pieces import Part, Piece
+from halo.records.targets import Access, permits
 from halo.records.tools import (
     DRAFT,
     LISTABLE_TOOLS,
@@ -13,14 +15,15 @@ from halo.records.tools import (
     activate_skill,
 )
 from halo.workspace.agents import Agent
+from halo.workspace.model_choice import line_of
 from halo.workspace.skills import Skill
 
 
-def tool_specs(agent: Agent, skills: tuple[Skill, ...]) -> tuple[ToolSpec, ...]:
+def tool_specs(agent: Agent, skills: tuple[Skill, ...], access: Access) -> tuple[ToolSpec, ...]:
     """Return the tools of `agent` in their fixed order.
 
     Listed workspace tools, the session tools when it delegates, `draft`, and `activate_skill` when
-    skills are visible.
+    skills are visible; of all these what `access` permits.
     """
     listed = set(agent.config.tools)
     specs = [spec for spec in WORKSPACE_TOOLS if spec.name in listed]
@@ -30,7 +33,7 @@ def tool_specs(agent: Agent, skills: tuple[Skill, ...]) -> tuple[ToolSpec, ...]:
         specs.append(LISTABLE_TOOLS[DRAFT.name])
     if skills:
         specs.append(activate_skill(tuple(s.id for s in skills)))
-    return tuple(specs)
+    return tuple(spec for spec in specs if permits(access, spec.access))
 
 
 def skills_block(agent: Agent, skills: tuple[Skill, ...]) -> Part | None:
@@ -81,12 +84,13 @@ _FORMAT = (
 )
 
 
-def call_format(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
+def call_format(job: Compilation, specs: tuple[ToolSpec, ...]) -> Part | None:
     """Explain to a model without a tool protocol how it calls tools (`model.tool_mode: schema`).
 
     The schema of the reply itself is sent with the request; this is what the model reads.
     """
-    if not specs or agent.tool_mode != "schema":
+    model = job.model
+    if not specs or model.tool_mode != "schema":
         return None
     lines = [
         "## How to answer",
@@ -95,9 +99,9 @@ def call_format(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
         "",
         *(f"- {_signature(spec)}: {spec.description}" for spec in specs),
     ]
-    document = agent.document
-    piece = Piece("\n".join(lines), document.source, document.line("model", "tool_mode"))
-    return Part("call-format", "call-format", agent.scope, document.source, (piece,))
+    line = line_of(job.tree, job.agent, model.source, (*model.path, "tool_mode"))
+    piece = Piece("\n".join(lines), model.source, line)
+    return Part("call-format", "call-format", model.scope, model.source, (piece,))
 
 
 def _signature(spec: ToolSpec) -> str:

@@ -1,4 +1,4 @@
-"""`{{name}}` in AGENT.md and SKILL.md: what becomes text, what becomes a slot, what stays as it is.
+"""`{{name}}` in AGENT.md and SKILL.md, `$1` in SKILL.md: what becomes text, a slot, or stays as it is.
 
 The rules stand in docs/reference/placeholders.md: this is the boundary that keeps
 secrets out of prompts. `<id>.secrets.*` and `general.*` never resolve; a parameter resolves only in
@@ -25,6 +25,10 @@ from halo.workspace.settings import (
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w-][\w.-]*)\s*\}\}")
 
+# What a skill is invoked with, in the body of a skill: `$ARGUMENTS`, `$1` to `$9`; with a backslash in front
+# their escape. `$10`, `$1.50` and `$1,000` are sums of money or something else.
+_IN_SKILL = re.compile(rf"{_PLACEHOLDER.pattern}|\\?\$(?:ARGUMENTS\b|[1-9](?!\d|[.,]\d))")
+
 # Filled by whoever runs the turn.
 _BUILTIN_SLOTS = frozenset({"workspace_root", "working_dir", "now"})
 
@@ -36,8 +40,8 @@ class Placeholders:
 
     `known` holds names that are text at compile time, each with the source and line of its value;
     `session` names slots that the session fills; `namespaces` holds the ids whose params may be
-    used. `own` is the id that the short form `{{params.key}}` stands for,
-    empty where there is none.
+    used. `own` is the skill whose body it is: the short form `{{params.key}}` stands for its parameters, and
+    it may be invoked with arguments. Empty for what is no skill's body.
     """
 
     def __init__(
@@ -61,7 +65,8 @@ class Placeholders:
     def render(self, layer: Layer) -> Iterator[Piece]:
         """Yield the body of `layer` in pieces: verbatim runs, values, slots."""
         position, line = 0, layer.line
-        for match in _PLACEHOLDER.finditer(layer.body):
+        pattern = _IN_SKILL if self._own else _PLACEHOLDER
+        for match in pattern.finditer(layer.body):
             if (piece := self._piece(match, layer.source, self._line(layer, match))) is None:
                 continue
             if match.start() > position:
@@ -79,6 +84,8 @@ class Placeholders:
     def _piece(self, match: re.Match[str], source: str, line: int) -> Piece | None:
         """Resolve one placeholder; None leaves it as it is written, and says why where that matters."""
         name, text = match[1], match[0]
+        if name is None:
+            return Piece(text, source, line, fill=Fill(text, "session"))
         if self._own and name.startswith("params."):
             name = f"{self._own}.{name}"
         if name in self._known:

@@ -79,6 +79,17 @@ class SkillRef(msgspec.Struct, frozen=True):
     scope: Scope
 
 
+class SkillCommand(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `/<id>` at the start of a user's message does: it invokes a skill that the agent lists.
+
+    `refused` says why it does not, where the skill is not for users, is disabled or needs more access.
+    """
+
+    id: str
+    scope: Scope
+    refused: str = ""
+
+
 class TeamMember(msgspec.Struct, frozen=True):
     """An agent that this one may delegate to."""
 
@@ -104,8 +115,24 @@ class Binding(msgspec.Struct, frozen=True):
     seed: int | None = None
 
 
+class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a model can do, as the model catalogue has it; None where nobody knows.
+
+    `tools`: calls by the provider's own protocol; `images`: it sees them; `thinking`: it can reason before it
+    answers; `prompt_cache`: a prefix that was sent before costs less.
+    """
+
+    tools: bool | None = None
+    images: bool | None = None
+    thinking: bool | None = None
+    prompt_cache: bool | None = None
+
+
 class Runtime(msgspec.Struct, frozen=True):
-    """All else that a turn needs. `name` is the agent's name for people."""
+    """All else that a turn needs. `name` is the agent's name for people.
+
+    `min_cacheable_tokens`: the shortest prefix that the provider caches, None where that is not known.
+    """
 
     binding: Binding
     name: str = ""
@@ -113,6 +140,17 @@ class Runtime(msgspec.Struct, frozen=True):
     context_tokens: int = 200_000
     compress_at: float = 0.8
     access: Access = "full"
+    capabilities: Capabilities = Capabilities()
+    min_cacheable_tokens: int | None = None
+
+
+class FewShotSource(msgspec.Struct, frozen=True):
+    """Where one message of the few-shots comes from: file and line of its turn; `tokens` is estimated."""
+
+    source: str
+    scope: Scope
+    line: int
+    tokens: int
 
 
 class StaticPrefix(msgspec.Struct, frozen=True):
@@ -124,7 +162,10 @@ class StaticPrefix(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """manifest.json: everything about prompt.md that a turn or a reader needs (docs/reference/formats.md)."""
+    """manifest.json: everything about prompt.md that a turn or a reader needs (docs/reference/formats.md).
+
+    The i-th of `few_shot_sources` belongs to the i-th of `few_shots`.
+    """
 
     format: int
     compiler: str
@@ -139,6 +180,8 @@ class Manifest(msgspec.Struct, frozen=True):
     few_shots: tuple[Message, ...]
     runtime: Runtime | None
     diagnostics: tuple[Diagnostic, ...]
+    few_shot_sources: tuple[FewShotSource, ...] = ()
+    commands: tuple[SkillCommand, ...] = ()
 
     @property
     def tokens(self) -> int:

@@ -6,6 +6,9 @@ import msgspec
 
 Severity = Literal["info", "warning", "error"]
 
+# What every build says again, for as long as it is so: text of a layer is missing from a prompt.
+SAID_EVERY_TIME = frozenset({"context-truncated"})
+
 
 class Diagnostic(msgspec.Struct, frozen=True, omit_defaults=True):
     """One remark about a source.

@@ -47,7 +47,10 @@ class Attached(msgspec.Struct, frozen=True):
 
 
 class SessionTarget(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An `AgentTarget` on disk, spelt as in manifests, with plain words in the place of closed lists."""
+    """An `AgentTarget` on disk, spelt as in manifests, with plain words in the place of closed lists.
+
+    Without the profile, which belongs to a turn.
+    """
 
     kind: str
     agent: str
@@ -95,10 +98,15 @@ class TurnStarted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MessageAdded(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`message`: a user's or a model's message. `partial`: it broke off."""
+    """`message`: a user's or a model's message, as the model was and will be given it.
+
+    `partial`: it broke off. `typed`: what the user typed, where rules of directories or a skill's text have
+    been put into the message.
+    """
 
     message: Message
     partial: bool = False
+    typed: str = ""
 
 
 class ToolResultAdded(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,6 +10,14 @@ Mode = Literal["full", "minimal", "none"]
 Platform = Literal["posix", "windows"]
 Access = Literal["full", "workspace", "readonly"]
 
+_RANK: dict[Access, int] = {"readonly": 0, "workspace": 1, "full": 2}
+
+
+def permits(access: Access, needed: Access) -> bool:
+    """Tell whether `access` includes what needs the access `needed`: full above workspace above readonly."""
+    return _RANK[access] >= _RANK[needed]
+
+
 # Lower case only: `Src` and `src` must not share a file where names ignore case.
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 _LONGEST = 160  # of an encoded directory; file names may have 255 bytes on common file systems

@@ -7,13 +7,20 @@ from typing import Any
 
 import msgspec
 
+from halo.records.targets import Access
+
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool: its name, what it is for, and the JSON Schema of its arguments (an object)."""
+    """A tool: its name, what it is for, and the JSON Schema of its arguments (an object).
+
+    `access` is the least that a target needs to have it: what changes files, runs programs or reaches out
+    needs `workspace`.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    access: Access = "readonly"
 
 
 def _object(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +64,7 @@ WORKSPACE_TOOLS: tuple[ToolSpec, ...] = (
         "file_write",
         "Create a file or replace its whole content. Missing folders are made.",
         _object(("path", "content"), path=_PATH, content=_string("The complete new content.")),
+        access="workspace",
     ),
     ToolSpec(
         "file_edit",
@@ -68,6 +76,7 @@ WORKSPACE_TOOLS: tuple[ToolSpec, ...] = (
             new_string=_string("What to put there."),
             replace_all=_boolean("Replace every occurrence."),
         ),
+        access="workspace",
     ),
     ToolSpec(
         "file_list",
@@ -81,6 +90,7 @@ WORKSPACE_TOOLS: tuple[ToolSpec, ...] = (
         "shell_exec",
         "Run a shell command in the workspace root and return its output and exit code.",
         _object(("command",), command=_string("The command line.")),
+        access="workspace",
     ),
     ToolSpec(
         "grep",
@@ -114,6 +124,7 @@ WORKSPACE_TOOLS: tuple[ToolSpec, ...] = (
                 "description": "Request headers.",
             },
         ),
+        access="workspace",
     ),
 )
 
@@ -182,7 +193,11 @@ def activate_skill(skill_ids: tuple[str, ...]) -> ToolSpec:
     return ToolSpec(
         _ACTIVATE_SKILL,
         "Load the full instructions of a skill before you use it.",
-        _object(("skill_id",), skill_id={"type": "string", "enum": sorted(skill_ids)}),
+        _object(
+            ("skill_id",),
+            skill_id={"type": "string", "enum": sorted(skill_ids)},
+            arguments=_string("What the skill is to work on, if it takes arguments."),
+        ),
     )
 
 

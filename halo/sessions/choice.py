@@ -47,14 +47,29 @@ class Choice(NamedTuple):
 
 
 def choose(
-    sessions: str, agent: str | None, origin: str, *, home: str, named: str | None, new: bool
+    sessions: str,
+    agent: str | None,
+    origin: str,
+    *,
+    home: str,
+    named: str | None,
+    new: bool,
+    profile: str = "",
 ) -> Choice:
     """Choose: `named` must exist; without it and without `new` the newest that `origin` began with the agent.
 
     `agent` None: whoever the named session is with, else `default`. A named session with another agent
-    is the user's mistake: it is never carried on by somebody else. Raises `LogError` for a named session
-    that cannot be read; others that cannot are passed over with a notice.
+    is the user's mistake: it is never carried on by somebody else. `profile` is for this turn: a session does
+    not remember it. Raises `LogError` for a named session that cannot be read; others that cannot are passed
+    over with a notice.
     """
+    choice = _choose(sessions, agent, origin, home=home, named=named, new=new)
+    return choice._replace(target=msgspec.structs.replace(choice.target, profile=profile))
+
+
+def _choose(
+    sessions: str, agent: str | None, origin: str, *, home: str, named: str | None, new: bool
+) -> Choice:
     if named is not None:
         return _named(sessions, home, agent, origin, named)
     who = agent or "default"

@@ -57,8 +57,7 @@ def header_of(
 ) -> Header:
     """Derive the header from the folded log."""
     created = conversation.created
-    first = next((m.text for m in conversation.messages if m.role == "user" and m.text), "")
-    title = " ".join(first.split())
+    title = " ".join(conversation.opening.split())
     return Header(
         format=FORMAT,
         id=session_id,
@@ -161,6 +160,9 @@ def render(found: Event | Unread) -> str:
 
 def _message(added: MessageAdded) -> str:
     parts = [f"\n### {'User' if added.message.role == 'user' else 'Assistant'}\n"]
+    if added.typed:
+        parts.append(f"\n{added.typed}\n\n*What the model was given:*\n\n{_fenced(added.message.text)}")
+        return "".join(parts)
     for block in added.message.content:
         if isinstance(block, Text):
             parts.append(f"\n{block.text}\n")

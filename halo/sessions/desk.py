@@ -10,30 +10,46 @@ from halo.models.adapter import Adapter
 from halo.models.opening import open_adapter
 from halo.records.artifacts import Artifact
 from halo.records.messages import Message
-from halo.records.targets import AgentTarget, SkillTarget
+from halo.records.targets import AgentTarget, SkillTarget, Target
 from halo.records.tools import SESSION_TOOLS
 from halo.runner.slots import fill
 from halo.runner.turn import Turn
 from halo.sessions.keys import provider_key
-from halo.sessions.values import Moment, slot_values
+from halo.sessions.machine import this_machine
+from halo.sessions.said import Said, read_message
+from halo.sessions.values import Moment, Values, argument_values, slot_values
 from halo.tools.base import Surroundings
 from halo.tools.toolbox import Toolbox
-from halo.workspace.ids import is_id
+from halo.workspace.ids import is_id, outside_folders
 from halo.workspace.trust import Grants, read_grants
 
 
 class Equipment(msgspec.Struct, frozen=True):
-    """What a turn runs with: the agent's artifact and those of its visible skills, all pinned."""
+    """What a turn runs with, all pinned: the artifacts of the agent, its visible skills, an invoked one."""
 
     artifact: Artifact
     skills: dict[str, Artifact]
 
 
-def equip(builder: Builder, target: AgentTarget, *, frozen: bool) -> Equipment:
-    """Get the artifacts of a turn, fresh; with `frozen` a stale one is refused."""
-    get = builder.frozen if frozen else builder.ensure
+def equip(desk: "Desk", target: AgentTarget, message: str, *, frozen: bool) -> tuple[Equipment, Said]:
+    """Get a turn's artifacts, fresh, and read the user's message; with `frozen` a stale one is refused."""
+    builder = desk.builder
+    get: Callable[[Target], Artifact] = builder.frozen if frozen else builder.ensure
     artifact = get(target)
-    return Equipment(artifact, {s.id: get(SkillTarget(s.id)) for s in artifact.manifest.skills})
+    said = read_message(message, artifact, builder.places.workspace, desk.tree, get)
+    skills = {s.id: get(SkillTarget(s.id)) for s in artifact.manifest.skills}
+    if said.skill is not None:
+        skills[said.skill.id] = said.skill.artifact
+    return Equipment(artifact, skills), said
+
+
+def gather(desk: "Desk", equipment: Equipment) -> Values:
+    """Gather the values of all slots but the time, which is known when the turn has started."""
+    artifact = equipment.artifact
+    slots = [s for a in (artifact, *equipment.skills.values()) for s in a.manifest.slots]
+    moment = Moment.of(artifact, desk.builder.places.workspace, "", this_machine(artifact.manifest.slots))
+    asks = any(s.origin == "environment" for s in slots)
+    return slot_values(slots, moment, desk.tree, desk.environ, desk.grants() if asks else Grants())
 
 
 class Desk:
@@ -52,8 +68,8 @@ class Desk:
         """Return what the user allowed this workspace."""
         return read_grants(self.tree, self.builder.places.workspace, self.builder.places.home)
 
-    def adapter(self, artifact: Artifact, agent: str) -> Adapter:
-        """Open the model that the artifact of `agent` is bound to."""
+    def adapter(self, artifact: Artifact, target: AgentTarget) -> Adapter:
+        """Open the model that the artifact of `target` is bound to."""
         runtime = artifact.manifest.runtime
         assert runtime is not None  # noqa: S101  # agents have one
         binding = runtime.binding
@@ -62,7 +78,9 @@ class Desk:
             tool_mode=runtime.tool_mode,
             key=provider_key(binding.provider, self.tree, self.environ),
             trusted=bool(binding.endpoint)
-            and self.grants().endpoint(self.tree, agent, binding.provider, binding.endpoint),
+            and self.grants().endpoint(
+                self.tree, target.agent, binding.provider, binding.endpoint, target.profile
+            ),
             context_tokens=runtime.context_tokens,
             cache=self.cache,
             base_dir=self.builder.places.workspace,
@@ -70,28 +88,22 @@ class Desk:
 
 
 def lay_out(
-    desk: Desk, equipment: Equipment, history: tuple[Message, ...], now: str
+    desk: Desk, equipment: Equipment, history: tuple[Message, ...], values: Mapping[str, str]
 ) -> tuple[Turn, Toolbox, list[str]]:
-    """Fill the slots, with `now` as the time, and lay out the tools.
+    """Fill the slots with `values`, and lay out the tools.
 
-    Also returns what the user should know: values that are missing, tools that this version cannot run.
+    Also returns what the user should know: tools that this version cannot run.
     """
-    artifact, places = equipment.artifact, desk.builder.places
-    moment = Moment.of(artifact, places.workspace, now)
-    slots = [s for a in (artifact, *equipment.skills.values()) for s in a.manifest.slots]
-    asks = any(s.origin == "environment" for s in slots)
-    values, warnings = slot_values(
-        slots, moment, desk.tree, desk.environ, desk.grants() if asks else Grants()
-    )
+    artifact = equipment.artifact
     toolbox = Toolbox(
         artifact.manifest.tools,
         Surroundings(
-            workspace=ConfinedRoot(places.workspace),
+            workspace=ConfinedRoot(desk.builder.places.workspace),
             skills=_skill_roots(desk, equipment),
-            load_skill=lambda skill: _skill_text(equipment, skill, values),
+            load_skill=lambda skill, arguments: _skill_text(equipment, skill, arguments, values),
         ),
     )
-    remarks = [f"warning: {warning}" for warning in warnings]
+    remarks: list[str] = []
     delegation = {spec.name for spec in SESSION_TOOLS}
     missing = [name for name in toolbox.missing if name not in delegation]
     if len(missing) < len(toolbox.missing):
@@ -102,15 +114,25 @@ def lay_out(
 
 
 def _skill_roots(desk: Desk, equipment: Equipment) -> dict[str, ConfinedRoot]:
-    """Find the folders of skills that do not lie in the workspace; their files are read as files."""
+    """Find the folders of skills that do not lie in the workspace; their files are read as files.
+
+    Which one it is, the compiled body knows; it is believed only where such a skill may lie.
+    """
     roots = desk.builder.places.roots
     found = {}
-    for skill in equipment.artifact.manifest.skills:
-        if skill.scope in ("global", "builtin") and is_id(skill.id):
-            found[skill.id] = ConfinedRoot(f"{roots[skill.scope]}/skills/{skill.id}")
+    for skill in equipment.artifact.manifest.commands:
+        body = equipment.skills.get(skill.id)
+        if body is None or not is_id(skill.id):
+            continue
+        folder = body.manifest.segments[0].source.rpartition("/")[0]
+        if folder in outside_folders(skill.scope, skill.id):
+            root, _, relative = folder.partition(":")
+            found[skill.id] = ConfinedRoot(f"{roots[root]}/{relative}")
     return found
 
 
-def _skill_text(equipment: Equipment, skill: str, values: Mapping[str, str]) -> str | None:
+def _skill_text(equipment: Equipment, skill: str, arguments: str, values: Mapping[str, str]) -> str | None:
     artifact = equipment.skills.get(skill)
-    return fill(artifact, values).text if artifact is not None else None
+    if artifact is None:
+        return None
+    return fill(artifact, {**values, **argument_values(arguments)}).text

@@ -28,7 +28,8 @@ LOST_RESULT = "The result of this call was lost."
 class Conversation:
     """What a session's log says, as far as it has been folded.
 
-    `damaged` says what was lost; `newer` what a later version of Halo wrote and this one cannot read.
+    `opening` is the user's first message, as it was typed. `damaged` says what was lost; `newer` what a later
+    version of Halo wrote and this one cannot read.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class Conversation:
         self.open_turn = False
         self.started: TurnStarted | None = None
         self.ended: TurnEnded | None = None
+        self.opening = ""
         self.messages: list[Message] = []
         self.open_calls: dict[str, str] = {}
         self.usage = Usage()
@@ -80,6 +82,8 @@ class Conversation:
                 # Ids are unique in what Halo writes; in whatever else a log may hold, each call is still one.
                 message = fresh_ids(data.message, ())
                 self._close_calls()
+                if message.role == "user" and not self.opening:
+                    self.opening = data.typed or message.text
                 self.messages.append(message)
                 self.open_calls = {call.id: call.name for call in message.calls}
             case ToolResultAdded():

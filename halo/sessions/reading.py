@@ -47,6 +47,7 @@ class _LooseMessage(msgspec.Struct):
 class _LooseAdded(msgspec.Struct):
     message: _LooseMessage
     partial: bool = False
+    typed: str = ""
 
 
 def read_events(lines: Iterable[LogLine], fetch: Fetch, *, after: int = 0) -> Iterator[Event | Unread]:
@@ -113,7 +114,7 @@ def _loosely(event: Event) -> MessageAdded | None:
     except msgspec.MsgspecError:
         return None
     content = tuple(_block(raw) for raw in loose.message.content)
-    return MessageAdded(Message(loose.message.role, content), loose.partial)
+    return MessageAdded(Message(loose.message.role, content), loose.partial, loose.typed)
 
 
 def _block(raw: msgspec.Raw) -> Block:

@@ -16,15 +16,17 @@ from halo.records.events import (
     TurnStarted,
     UsageReported,
 )
-from halo.records.messages import Message, Text, user
+from halo.records.messages import Message, Text
 from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
 from halo.runner.threads import ToolThreads
 from halo.runner.turn import TurnEvent, run_turn
 from halo.sessions.choice import Choice
 from halo.sessions.derived import write_derived
-from halo.sessions.desk import Desk, Equipment, equip, lay_out
+from halo.sessions.desk import Desk, Equipment, equip, gather, lay_out
 from halo.sessions.folder import OpenSession
+from halo.sessions.said import Said
+from halo.sessions.values import Values
 
 Show = Callable[[TextDelta | ThinkingDelta | Notice | ToolResultAdded], None]
 
@@ -64,18 +66,21 @@ def run_talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: bo
 async def talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: bool) -> Reply:
     """Run one turn in the chosen session, with its target. Every record is on disk before the turn goes on.
 
-    Artifacts and model come first: what cannot start leaves no trace in a session. Cancelling ends the
-    turn as `interrupted`, with the text so far; errors end it as `error` and are raised again.
+    Artifacts, slot values and model come first: what cannot start leaves no trace in a session. Cancelling
+    ends the turn as `interrupted`, with the text so far; errors end it as `error` and are raised again.
     """
     for notice in choice.notices:
         show(Notice(notice))
-    equipment = equip(desk.builder, choice.target, frozen=frozen)
-    adapter = desk.adapter(equipment.artifact, choice.target.agent)
+    equipment, said = equip(desk, choice.target, message, frozen=frozen)
+    values = gather(desk, equipment)
+    for notice in (*said.notices, *(f"warning: {warning}" for warning in values.warnings)):
+        show(Notice(notice))
+    adapter = desk.adapter(equipment.artifact, choice.target)
     try:
         with choice.open(desk.now_ns) as session:
             try:
                 _tell_damage(session, show)
-                return await _turn(desk, session, equipment, adapter, message, show)
+                return await _turn(desk, session, equipment, adapter, said, values, show)
             finally:
                 _derive(session, show)
     finally:
@@ -107,7 +112,13 @@ def _tell(show: Show, text: str) -> None:
 
 
 async def _turn(
-    desk: Desk, session: OpenSession, equipment: Equipment, adapter: Adapter, message: str, show: Show
+    desk: Desk,
+    session: OpenSession,
+    equipment: Equipment,
+    adapter: Adapter,
+    said: Said,
+    gathered: Values,
+    show: Show,
 ) -> Reply:
     artifact = equipment.artifact
     started = session.append(
@@ -115,15 +126,17 @@ async def _turn(
             artifact.id,
             artifact.manifest.fingerprint,
             skills={skill: a.id for skill, a in equipment.skills.items()},
+            scopes=said.scopes,
             session=session.conversation.created,
         ),
         turn=session.conversation.turn + 1,
     )
-    session.append(MessageAdded(user(message)))
+    values = gathered.at(started.ts)
+    session.append(said.message(values))
     progress = _Progress()
     try:
         history = session.conversation.history()
-        turn, toolbox, remarks = lay_out(desk, equipment, history, started.ts)
+        turn, toolbox, remarks = lay_out(desk, equipment, history, values)
         for remark in remarks:
             show(Notice(remark))
         async with aclosing(run_turn(turn, adapter, toolbox)) as events:

@@ -34,12 +34,12 @@ class Surroundings(NamedTuple):
 
     `workspace` is the confined workspace root; `skills` maps the visible skills that do not lie in the
     workspace to their confined folders (`skill:<id>/...`); `load_skill` returns the compiled text of a
-    visible skill, None for an unknown id.
+    visible skill with arguments (empty: none) in it, None for an unknown id.
     """
 
     workspace: ConfinedRoot
     skills: Mapping[str, ConfinedRoot]
-    load_skill: Callable[[str], str | None]
+    load_skill: Callable[[str, str], str | None]
 
 
 class Tool(Protocol):

@@ -21,7 +21,7 @@ _FOLDERS = re.compile(r"(?:\b[A-Za-z]:)?[/\\](?:[^\s'\":/\\]+[/\\])+")
 
 
 def _activate_skill(arguments: Mapping[str, Any], around: Surroundings) -> str:
-    text = around.load_skill(arguments["skill_id"])
+    text = around.load_skill(arguments["skill_id"], arguments.get("arguments", ""))
     if text is None:
         raise ToolFailure(f"there is no skill {arguments['skill_id']!r}")
     return text

@@ -106,8 +106,9 @@ def test_a_prompt_is_filled_when_asked(ws, capfd):
 def test_layers_are_a_table(ws, capfd):
     assert run(["prompt", "--layers", "--dir", "docs"]) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert lines[0].split() == ["segment", "file", "lines", "tokens", "share"]
-    assert lines[1].split()[:3] == ["user", "workspace:.halo/USER.md", "1-3"]
+    assert lines[0] == "default · root · docs"
+    assert lines[1].split() == ["segment", "scope", "file", "lines", "tokens", "share"]
+    assert lines[2].split()[:4] == ["user", "workspace", "workspace:.halo/USER.md", "1-3"]
     assert [line.split()[0] for line in lines][-2:] == ["environment", "total"]
     assert "volatile" in lines[-2]
     assert "workspace:docs/.halo/INSTRUCTIONS.md" in "\n".join(lines)
@@ -229,7 +230,7 @@ def test_a_reader_that_goes_away_is_no_error_message(ws):
         text=True,
         check=False,
     )
-    assert done.stdout.startswith("segment")
+    assert done.stdout == "default · root\n"
     assert "Traceback" not in done.stderr
 
 

@@ -14,6 +14,7 @@ FEW = hypothesis_settings(max_examples=int(os.environ.get("HALO_EXAMPLES", "12")
 
 AGENTS = ["a", "b", "c-1"]
 SKILLS = ["s", "t_2"]
+CONTEXT_FILES = ["SOUL.md", "TOOLS.md", "BOOTSTRAP.md", "notes/é.md"]
 DIRECTORIES = ["pkg", "pkg/é", "docs"]
 TOOLS = ["grep", "file_read", "draft", "shell_exec"]
 
@@ -72,13 +73,37 @@ params:
 """
 
 
-def settings(secret, *, machine, declared):
+_SECTIONS = ["safety", "documentation", "sandbox", "runtime", "reasoning", "reply_tags", "heartbeats"]
+
+
+@st.composite
+def _prompt(draw):
+    """`general.prompt`. The caps are small enough to be exceeded, and then truncation is chosen."""
+    block = {
+        "sections": draw(st.lists(st.sampled_from(_SECTIONS), max_size=7)),
+        "time_zone": draw(st.sampled_from(["", "local", "Europe/Oslo", "Etc/GMT+5"])),
+        "context_files": draw(st.lists(st.sampled_from(CONTEXT_FILES), max_size=4)),
+    }
+    if draw(st.booleans()):
+        block |= {"context_overflow": "truncate", "context_file_chars": draw(st.integers(200, 400))}
+        block["context_total_chars"] = draw(st.integers(800, 1200))
+    return block
+
+
+@st.composite
+def _context_file(draw):
+    return draw(_markdown()) + "".join(line + "\n" for line in draw(st.lists(_LINES, max_size=60)))
+
+
+def settings(secret, *, machine, declared, prompt=None):
     """A settings file in which `secret` stands wherever one may stand, and other values elsewhere.
 
     The settings of the `machine` may hold it anywhere. In a workspace a parameter is text for everyone,
     unless it is `declared` secret or names the environment.
     """
     blocks = {"general": {"models": {"aliases": {"k": {"provider": "openai", "id": secret}}}}}
+    if prompt is not None:
+        blocks["general"]["prompt"] = prompt
     for owner in (*AGENTS, *SKILLS):
         params = {
             "k": secret if machine else "v {{now}}",
@@ -121,8 +146,16 @@ def workspaces(draw, secret="hush"):
                 maybe(f"{folder}/scripts/é.py", st.just(""))
     for directory in DIRECTORIES:
         maybe(f"workspace:{directory}/.halo/INSTRUCTIONS.md", _markdown())
-    maybe("workspace:.halo/settings.yaml", st.just(settings(secret, machine=False, declared=declared)))
-    maybe("secrets:settings.yaml", st.just(settings(secret, machine=True, declared=declared)))
+    for root in ("workspace:.halo/", "global:"):
+        for name in CONTEXT_FILES:
+            maybe(root + name, _context_file())
+    for path, machine in (("workspace:.halo/settings.yaml", False), ("secrets:settings.yaml", True)):
+        shaped = st.one_of(st.none(), _prompt()).map(
+            lambda prompt, machine=machine: settings(
+                secret, machine=machine, declared=declared, prompt=prompt
+            )
+        )
+        maybe(path, shaped)
     return files
 
 
@@ -133,5 +166,6 @@ def all_targets(tree):
         found += [
             AgentTarget(name, "sub", "pkg/é/deep"),
             AgentTarget(name, "root", "docs", "minimal", "windows"),
+            AgentTarget(name, "sub", access="readonly"),
         ]
     return found

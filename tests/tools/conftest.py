@@ -30,7 +30,7 @@ class Bench:
         self.around = Surroundings(
             workspace=ConfinedRoot(str(self.root)),
             skills={"notes": ConfinedRoot(str(self.skill))},
-            load_skill=self.skills.get,
+            load_skill=lambda skill, _arguments: self.skills.get(skill),
         )
         self.toolbox = Toolbox(SPECS, self.around)
 
