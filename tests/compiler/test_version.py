@@ -9,11 +9,11 @@ from halo.files.digests import sha256
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget
 
 # Every rule takes part: change one, and raise COMPILER together with its digest here.
-DIGESTS = {"halo-compiler/1": "a0813be36e01dc724058984cf6fbfc5a28c4298f8963f89cc98c50f8a38107d7"}
+DIGESTS = {"halo-compiler/2": "d5beb8d747d5c64c4d8aeb3047beb6aae68702e1242faa931fac046e419a2200"}
 
 FILES = {
     ".halo/USER.md": "---\nuser_name: Mira\nai_name: no\n---\nMira.\n",
-    ".halo/INSTRUCTIONS.md": "Rules.\n",
+    ".halo/INSTRUCTIONS.md": "Rules.\n<!-- halo: ignore H702 x -->\nMore.\n",
     "global:INSTRUCTIONS.md": "Hidden.\n",
     ".halo/INDEX.md": "Index.\n",
     ".halo/prompts/all/a.md": "All.\n",
@@ -22,14 +22,39 @@ FILES = {
     "global:prompts/bootstrap/b.md": "Hello.\n",
     "pkg/.halo/INSTRUCTIONS.md": "Package.\n",
     "pkg/a/.halo/INSTRUCTIONS.md": "Package a.\n",
-    ".halo/settings.yaml": "s: {params: {zip: 010, time: 12:30, who: <<WHO>>, open: <<OPEN>>}}\n",
+    ".halo/settings.yaml": (
+        "s: {params: {zip: 010, time: 12:30, who: <<WHO>>, open: <<OPEN>>}}\n"
+        "general:\n"
+        "  disabled: {agents: [off]}\n"
+        "  prompt:\n"
+        "    sections: [safety, documentation, sandbox, runtime, reasoning, reply_tags, heartbeats]\n"
+        "    time_zone: Europe/Berlin\n"
+        "    context_files: [SOUL.md, MISSING.md]\n"
+        "    context_file_chars: 400\n"
+        "    context_overflow: truncate\n"
+        "    instruction_files: {agents_md: chain, claude_md: true, gemini_md: true, cursor_rules: true,"
+        " copilot: true}\n"
+        "  models:\n"
+        "    aliases: {fast: {provider: local, id: m}}\n"
+        "    profiles: {ci: {default: fast}}\n"
+    ),
+    ".halo/SOUL.md": "Soul. " * 200,
+    "AGENTS.md": "Everybody's rules.\n",
+    "pkg/AGENTS.md": "Rules of the package.\n",
+    "CLAUDE.md": "See @docs/style.md too.\n\n@docs/style.md\n",
+    "docs/style.md": "Style.\n",
+    "GEMINI.md": "Gemini's.\n",
+    ".cursor/rules/a.mdc": "---\nalwaysApply: true\n---\nAlways.\n",
+    ".github/copilot-instructions.md": "Copilot's.\n",
+    ".halo/agents/off/agent.yaml": agent(),
+    ".halo/agents/lead/fewshots/a.yaml": "- user: Hi\n- assistant: Hello\n",
     "secrets:settings.yaml": "s: {params: {there: x}}\n",
     ".halo/agents/lead/agent.yaml": agent(
         name="Lead",
         description="Leads.",
         tools=["grep", "file_read", "draft"],
         skills=["s"],
-        team=["lead", "hand", "inner"],
+        team=["lead", "hand", "inner", "off"],
     ),
     ".halo/agents/lead/AGENT.md": (
         "{{agent_name}} {{user_name}} {{ai_name}} {{now}} {{s.params.zip}} {{s.params.time}} {{s.params.who}} "
@@ -42,7 +67,7 @@ FILES = {
         tools=["file_list"], model={"provider": "local", "id": "m", "tool_mode": "schema", "seed": 1}
     ),
     ".halo/skills/s/SKILL.md": skill(
-        "{{params.size}} {{params.key}} {{args}}", name="S", description="a < b"
+        "{{params.size}} {{params.key}} {{args}} $1 $ARGUMENTS", name="S", description="a < b"
     ),
     ".halo/skills/s/config.yaml": (
         "params: [{key: size, type: int, default: 3}, {key: key, secret: true}, {key: open, secret: false}]\n"
@@ -56,6 +81,8 @@ TARGETS = [
     AgentTarget("lead", mode="minimal"),
     AgentTarget("lead", mode="none"),
     AgentTarget("lead", platform="windows"),
+    AgentTarget("lead", access="readonly"),
+    AgentTarget("hand", profile="ci"),
     SkillTarget("s"),
     ScopeTarget("pkg/a"),
 ]

@@ -137,7 +137,7 @@ def test_what_cannot_be_a_key_is_refused_without_repeating_it(key):
     ("name", "origin"),
     [
         ("openai.secrets.api_key", "settings"),
-        ("general.name", "settings"),
+        ("general.prompt.persona", "settings"),
         ("s.params.token", "settings"),
         ("s.params.variable", "settings"),
         ("__class__", "builtin"),
@@ -148,7 +148,7 @@ def test_a_slot_is_filled_only_with_what_may_stand_in_text(name, origin):
     """Whatever an artifact says: it may be old, or forged."""
     files = {
         "secrets:settings.yaml": (
-            "openai: {secrets: {api_key: LEAK}}\ngeneral: {name: LEAK}\n"
+            "openai: {secrets: {api_key: LEAK}}\ngeneral: {prompt: {persona: LEAK}}\n"
             "s: {params: {token: LEAK, variable: <<LEAK>>}}\n"
         ),
         "global:skills/s/config.yaml": "params: [{key: token, secret: true}]\n",
