@@ -80,7 +80,7 @@ def _script(path):
 
 def task_bench():
     """Run the benchmarks; each prints a table."""
-    for name in ("startup", "kv_restore"):
+    for name in ("startup", "watching", "kv_restore"):
         yield {"name": name, "actions": [(_script, [f"benchmarks/{name}.py"])], "io": {"capture": False}}
 
 

@@ -3,6 +3,7 @@
     doit                      compile what is stale
     doit list --all           every target
     doit prompt -a AGENT      print an assembled prompt
+    doit watch                keep everything fresh while layers are written
     doit clean                forget what was built
 
 doit only schedules: whether a target is fresh is decided by the inputs in its pointer (`halo.build`).
@@ -20,11 +21,12 @@ from doit.reporter import ConsoleReporter
 
 from halo.build.builder import Builder
 from halo.build.targets import default_targets
+from halo.build.whole import standing_remarks
 from halo.errors import HaloError
 from halo.records.targets import Target
 from halo.workspace.places import Places, find_places
 
-__all__ = ["DOIT_CONFIG", "task_build", "task_prompt"]
+__all__ = ["DOIT_CONFIG", "task_build", "task_prompt", "task_watch"]
 
 
 class StderrReporter(ConsoleReporter):  # type: ignore[misc]  # doit is untyped
@@ -38,7 +40,10 @@ class StderrReporter(ConsoleReporter):  # type: ignore[misc]  # doit is untyped
         """Say nothing: the compile action says what it built."""
 
     def skip_uptodate(self, task: Any) -> None:
-        """Say nothing."""
+        """Say of a fresh artifact what every build says, each remark once."""
+        for remark in (task.meta or {}).get("remarks", ()):
+            if self._told.setdefault(remark, task.name) == task.name:
+                self.write(f"{remark}\n")
 
     def add_failure(self, task: Any, fail: Any) -> None:
         """Say what failed and why, once. That a group lacks a member was said when the member failed."""
@@ -86,8 +91,13 @@ def compile_action(places: Places, target: Target) -> TaskFailed | None:
     return None
 
 
-def _is_fresh(places: Places, target: Target) -> bool:
-    return Builder(places).status(target).artifact is not None
+def _is_fresh(places: Places, target: Target, remarks: list[str]) -> bool:
+    """Tell whether `target` is fresh; put into `remarks` what every build says of it."""
+    artifact = Builder(places).status(target).artifact
+    if artifact is None:
+        return False
+    remarks[:] = map(str, standing_remarks(artifact))
+    return True
 
 
 def task_build() -> Iterator[dict[str, Any]]:
@@ -99,12 +109,14 @@ def task_build() -> Iterator[dict[str, Any]]:
     except HaloError as error:
         raise InvalidDodoFile(str(error)) from None  # doit's own way to say it without a traceback
     for target in targets:
+        remarks: list[str] = []
         yield {
             "name": target.name,
             "doc": target.label,
             "actions": [(compile_action, [builder.places, target])],
             "targets": [builder.pointers.path(target)],
-            "uptodate": [(_is_fresh, [builder.places, target])],
+            "uptodate": [(_is_fresh, [builder.places, target, remarks])],
+            "meta": {"remarks": remarks},
             "clean": True,
             "io": {"capture": False},
         }
@@ -113,13 +125,17 @@ def task_build() -> Iterator[dict[str, Any]]:
 def _print_prompt(agent: str, role: str, dir: str, *, layers: bool) -> TaskFailed | None:  # noqa: A002
     from halo.cli.common import agent_target
     from halo.cli.prompt import layer_table
+    from halo.cli.tokens import offline_counter
 
     try:
         builder = _builder()
         artifact = builder.ensure(agent_target(builder, agent, role, dir or None))
     except HaloError as error:
         return TaskFailed(str(error))
-    sys.stdout.write(layer_table(artifact.manifest) if layers else artifact.prompt)
+    text = artifact.prompt
+    if layers:
+        text = layer_table(artifact.manifest, offline_counter()(text, artifact.manifest, parts=True))
+    sys.stdout.write(text)
     return None
 
 
@@ -142,6 +158,21 @@ def task_prompt() -> dict[str, Any]:
         "uptodate": [False],
         "io": {"capture": False},
     }
+
+
+def _watch() -> TaskFailed | None:
+    from halo.cli.watch import follow
+
+    try:
+        code = follow(_builder(), os.environ)
+    except HaloError as error:
+        return TaskFailed(str(error))
+    return TaskFailed("the output cannot be written") if code else None
+
+
+def task_watch() -> dict[str, Any]:
+    """Compile what is stale, and again what a change concerns, until Ctrl-C."""
+    return {"actions": [(_watch,)], "uptodate": [False], "io": {"capture": False}}
 
 
 def _config() -> dict[str, Any]:

@@ -3,9 +3,12 @@
 import os
 import time
 from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from halo.build.bundled import Bundle, read_bundle
 from halo.build.freshness import check_inputs
 from halo.build.pointers import Pointers
 from halo.build.store import Store
@@ -15,6 +18,9 @@ from halo.files.regular import refuse_links
 from halo.records.artifacts import FORMAT, Artifact, Pointer
 from halo.records.targets import AgentTarget, Target
 from halo.workspace.places import Places
+
+if TYPE_CHECKING:
+    from halo.files.tree import RecordingTree
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -35,11 +41,18 @@ class Builder:
         self.pointers = Pointers(places.halo, places.home)
         self.now_ns = now_ns
 
+    @cached_property
+    def bundle(self) -> Bundle | None:
+        """What was unpacked here from a bundle; then nothing is compiled. Raises `ArtifactError`."""
+        return read_bundle(self.places.halo, self.places.home)
+
     def status(self, target: Target) -> Status:
         """Say whether `target` is fresh, and load its artifact if so.
 
         A pointer whose stamps alone are out of date is renewed, so that a touched tree is read once.
         """
+        if self.bundle is not None:
+            return self._unpacked(self.bundle, target)
         pointer = self.pointers.read(target)
         if pointer is None:
             return Status(None, "it was not built yet")
@@ -69,7 +82,10 @@ class Builder:
         Raises what the compiler raises; the old pointer then stays, marked stale.
         """
         status = self.status(target)
-        return self._opened(status) or self.compile(target, status.pointer)
+        artifact = self._opened(status)
+        if artifact is not None and self.store.keep(artifact.id):
+            return artifact
+        return self.compile(target, status.pointer)
 
     def fresh(self, target: Target) -> Artifact | None:
         """Return the artifact of `target` if it is fresh; never compiles."""
@@ -83,18 +99,26 @@ class Builder:
     def frozen(self, target: Target) -> Artifact:
         """Return the artifact of `target` only if it is fresh; raise `ArtifactError` otherwise."""
         status = self.status(target)
-        if status.artifact is None:
-            raise ArtifactError(
-                f"{target.label} is stale: {status.reason}", hint="halo build, or leave --frozen away"
-            )
-        return status.artifact
+        if status.artifact is not None and self.store.keep(status.artifact.id):
+            return status.artifact
+        self._refuse_in_bundle(target, status.reason)
+        raise ArtifactError(
+            f"{target.label} is stale: {status.reason or 'its artifact was just removed'}",
+            hint="halo build, or leave --frozen away",
+        )
 
-    def compile(self, target: Target, old: Pointer | None = None) -> Artifact:
-        """Compile `target`, publish the artifact, and point to it."""
+    def compile(
+        self, target: Target, old: Pointer | None = None, tree: "RecordingTree | None" = None
+    ) -> Artifact:
+        """Compile `target`, publish the artifact, and point to it.
+
+        `tree` is for who wants to know what was consulted even where that fails; by default a new one.
+        """
         from halo.compiler.compile import compile_target
-        from halo.files.tree import RecordingTree
 
-        tree = RecordingTree(self.places.tree(), self.now_ns)
+        if self.bundle is not None:
+            self._refuse_in_bundle(target, self.status(target).reason)
+        tree = tree or self.recording_tree()
         try:
             compiled = compile_target(tree, target)
         except HaloError as error:
@@ -114,6 +138,30 @@ class Builder:
         self.pointers.write(pointer)
         self._open_gate(artifact, pointer)
         return artifact
+
+    def _unpacked(self, bundle: Bundle, target: Target) -> Status:
+        """Look a target up in what was unpacked here: it is fresh for as long as it is whole."""
+        identity = bundle.artifact(target)
+        if identity is None:
+            return Status(None, "it is not in the bundle that was unpacked here")
+        try:
+            return Status(self.store.load(identity))
+        except (ArtifactError, msgspec.MsgspecError) as error:
+            return Status(None, str(error).partition("\n")[0])
+
+    def _refuse_in_bundle(self, target: Target, reason: str) -> None:
+        """Raise `ArtifactError` where only what was unpacked can be used: there are no layers to compile."""
+        if self.bundle is not None:
+            raise ArtifactError(
+                f"{target.label} cannot be used: {reason}",
+                hint="nothing is compiled here; make a bundle where the layers are, and unpack it here",
+            )
+
+    def recording_tree(self) -> "RecordingTree":
+        """Open the roots for reading; what is consulted is kept."""
+        from halo.files.tree import RecordingTree
+
+        return RecordingTree(self.places.tree(), self.now_ns)
 
     def prune(self, targets: list[Target]) -> list[str]:
         """Remove the pointers of agents, skills and directories that no longer exist; return their names.

@@ -7,7 +7,15 @@ from halo.files.tree import NotFound, Tree
 
 # Never part of a project's own text, and large.
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "target", "dist"})
-_MOST = 20_000
+MOST = 20_000  # directories that are looked into
+
+
+class Inside(NamedTuple):
+    """What a directory holds: the names of those below it that are entered, a `.halo/`, rules of its own."""
+
+    below: tuple[str, ...]
+    halo: bool
+    rules: bool
 
 
 class Directories(NamedTuple):
@@ -22,8 +30,26 @@ class Directories(NamedTuple):
     complete: bool
 
 
+def look_into(tree: Tree, directory: str) -> Inside:
+    """Look into one directory; the root's own rules are a layer and not counted.
+
+    Hidden folders, links and dependency folders are not entered. Raises `NotFound`, `TreeError`.
+    """
+    below: list[str] = []
+    halo = False
+    for entry in tree.list(f"workspace:{directory}"):
+        if entry.kind != "dir" or entry.link:
+            continue
+        if entry.name == ".halo":
+            halo = bool(directory)
+        elif not entry.name.startswith(".") and entry.name not in _SKIPPED:
+            below.append(f"{directory}/{entry.name}" if directory else entry.name)
+    rules = halo and tree.kind(f"workspace:{directory}/.halo/INSTRUCTIONS.md") == "file"
+    return Inside(tuple(below), halo, rules)
+
+
 def find_directories(tree: Tree) -> Directories:
-    """Walk the workspace; hidden folders, links and dependency folders are not entered."""
+    """Walk the workspace."""
     with_rules: list[str] = []
     closed: list[tuple[str, str]] = []
     pending = [""]
@@ -31,22 +57,16 @@ def find_directories(tree: Tree) -> Directories:
     while pending:
         directory = pending.pop()
         walked += 1
-        if walked > _MOST:
+        if walked > MOST:
             return Directories(sorted(with_rules), closed, complete=False)
         try:
-            entries = tree.list(f"workspace:{directory}")
+            inside = look_into(tree, directory)
         except NotFound:
             continue  # it has just been removed; whatever removed it changed its parent
         except TreeError as error:
             closed.append((f"workspace:{directory}", error.message))
             continue
-        for entry in entries:
-            below = f"{directory}/{entry.name}" if directory else entry.name
-            if entry.kind != "dir" or entry.link:
-                continue
-            if entry.name == ".halo" and directory:
-                if tree.kind(f"workspace:{below}/INSTRUCTIONS.md") == "file":
-                    with_rules.append(directory)
-            elif not entry.name.startswith(".") and entry.name not in _SKIPPED:
-                pending.append(below)
+        if inside.rules:
+            with_rules.append(directory)
+        pending += inside.below
     return Directories(sorted(with_rules), closed, complete=True)
