@@ -9,6 +9,7 @@ from halo.checks.subject import Subject
 from halo.errors import HaloError
 from halo.files.canonical import canonical_text
 from halo.files.tree import Tree
+from halo.models.prompt_counts import Counter, estimate_prompt
 from halo.records.diagnostics import Diagnostic
 from halo.workspace.suppressions import find_suppressions
 
@@ -27,7 +28,6 @@ class Report(NamedTuple):
 
 _RULES: tuple[Callable[[Subject], Iterator[Diagnostic]], ...] = (
     workspace_rules.unused,
-    workspace_rules.skills,
     workspace_rules.models,
     workspace_rules.collisions,
     workspace_rules.index_links,
@@ -44,27 +44,29 @@ _RULES: tuple[Callable[[Subject], Iterator[Diagnostic]], ...] = (
 )
 
 
-def check(subject: Subject, budget: int | None = None) -> Report:
-    """Apply every rule; `budget` is the most tokens that a prompt may have."""
+def check(subject: Subject, budget: int | None = None, count: Counter = estimate_prompt) -> Report:
+    """Apply every rule; `budget` is the most tokens that a prompt may have, `count` says how many it has."""
     found = list(subject.survey.oddities)
     for prompt in subject.prompts:
         found.extend(prompt.compiled.manifest.diagnostics)
-    found.extend(_broken(subject))
+    found.extend(_broken(error, f"{target.label}: ") for target, error in subject.failed)
     for rule in _RULES:
-        found.extend(rule(subject))
+        try:
+            found.extend(rule(subject))
+        except HaloError as error:
+            found.append(_broken(error))
     if budget is not None:
-        found.extend(cost_rules.over_budget(subject, budget))
+        found.extend(cost_rules.over_budget(subject, budget, count))
     # An agent is compiled as root and as sub: both say the same of a layer.
     distinct = sorted(dict.fromkeys(found), key=lambda d: (d.source, d.line, d.code, d.message))
     return _without_suppressed(subject, distinct)
 
 
-def _broken(subject: Subject) -> Iterator[Diagnostic]:
-    for target, error in subject.failed:
-        hint = f" ({error.hint})" if error.hint else ""
-        source = error.file or ""
-        message = f"{error.message}{hint}" if source else f"{target.label}: {error.message}{hint}"
-        yield Diagnostic("does-not-compile", "error", message, source, error.line or 0)
+def _broken(error: HaloError, what: str = "") -> Diagnostic:
+    """Say what is broken where it is; `what` failed because of it, for an error that names no place."""
+    hint = f" ({error.hint})" if error.hint else ""
+    message = f"{'' if error.file else what}{error.message}{hint}"
+    return Diagnostic("does-not-compile", "error", message, error.file or "", error.line or 0)
 
 
 def _without_suppressed(subject: Subject, found: list[Diagnostic]) -> Report:

@@ -1,12 +1,12 @@
 """Rules about what a prompt costs: cached prefixes and sizes."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from halo.checks.subject import Prompt, Subject
-from halo.records.artifacts import Manifest, Segment
+from halo.models.prompt_counts import Counter, PromptCounts
+from halo.records.artifacts import Manifest
 from halo.records.diagnostics import Diagnostic
-
-_CACHED_BY = ("anthropic", "openai")
 
 
 def volatile_prefix(subject: Subject) -> Iterator[Diagnostic]:
@@ -73,22 +73,41 @@ def minimum_cacheable(manifest: Manifest) -> int:
     return runtime.min_cacheable_tokens or 0 if runtime is not None else 0
 
 
-def over_budget(subject: Subject, budget: int) -> Iterator[Diagnostic]:
-    """H604: a prompt of more tokens than the user allows (`--budget`)."""
+def over_budget(subject: Subject, budget: int, count: Counter) -> Iterator[Diagnostic]:
+    """H604: a prompt of more tokens than the user allows; few-shots and tool schemas are in the figure."""
     for prompt in subject.agents:
-        manifest = prompt.compiled.manifest
-        if manifest.tokens > budget:
-            largest = sorted(manifest.segments, key=lambda s: -s.tokens)[:3]
-            yield Diagnostic(
-                "over-budget",
-                "error",
-                f"{prompt.target.label} has about {manifest.tokens:,} tokens,"
-                f" {manifest.tokens - budget:,} more than {budget:,};"
-                f" the largest parts: {', '.join(map(_part, largest))}",
-                largest[0].source,
-                1,
-            )
+        text, manifest = prompt.compiled.prompt, prompt.compiled.manifest
+        if count(text, manifest, parts=False).total <= budget:
+            continue
+        counts = count(text, manifest, parts=True)
+        largest = sorted(_parts(manifest, counts), key=lambda part: -part.tokens)[:3]
+        yield Diagnostic(
+            "over-budget",
+            "error",
+            f"{prompt.target.label} has {counts.label}, {counts.total - budget:,} more than {budget:,};"
+            f" the largest parts: {', '.join(f'{part.name} ({part.tokens:,})' for part in largest)}",
+            largest[0].source,
+            1,
+        )
 
 
-def _part(segment: Segment) -> str:
-    return f"{segment.id} ({segment.tokens:,})"
+class _Part(NamedTuple):
+    name: str
+    tokens: int
+    source: str
+
+
+def _parts(manifest: Manifest, counts: PromptCounts) -> Iterator[_Part]:
+    """Yield what a prompt is made of: its segments, its few-shots, the schemas of its tools."""
+    for segment, tokens in zip(manifest.segments, counts.segments, strict=True):
+        yield _Part(segment.id, tokens, segment.source)
+    if manifest.few_shot_sources:
+        yield _Part("few-shots", sum(counts.few_shots), manifest.few_shot_sources[0].source)
+    if counts.tools:
+        yield _Part("tool schemas", counts.tools, _source_of_tools(manifest))
+
+
+def _source_of_tools(manifest: Manifest) -> str:
+    """Return the source of the segment that lists the tools; of the first one where none does."""
+    listed = [s.source for s in manifest.segments if s.kind == "tools"]
+    return (listed or [manifest.segments[0].source])[0]

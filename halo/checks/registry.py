@@ -24,7 +24,7 @@ _RULES = (
     Rule("H103", "prompts-missing", "warning", "a prompt folder exists in no scope"),
     Rule("H104", "unclosed-front-matter", "warning", "a file begins as front matter does and never ends it"),
     Rule("H105", "unused-suppression", "info", "a remark switches off a rule that says nothing there"),
-    Rule("H106", "prompts-unreadable", "warning", "a prompt folder cannot be read, so the packaged one serves"),
+    Rule("H106", "prompts-unreadable", "warning", "a prompt folder cannot be read, so the next scope serves"),
     Rule("H107", "few-shot-file", "warning", "a file among the few-shots is not one"),
     Rule("H108", "few-shots-left-out", "info", "few-shots are left out of a prompt"),
     Rule("H201", "skill-without-description", "warning", "a model cannot know when to use a skill"),

@@ -5,6 +5,7 @@ from typing import Any
 from halo.checks.checking import Report
 from halo.checks.registry import RULES
 from halo.files.canonical import readable_json
+from halo.files.visible import visible
 from halo.records.diagnostics import Diagnostic
 
 FORMAT = 1
@@ -35,7 +36,7 @@ def as_text(report: Report) -> str:
     if report.suppressed:
         counts.append(f"{report.suppressed} switched off")
     lines.append(", ".join(counts) or "nothing found")
-    return "".join(f"{_printable(line)}\n" for line in lines)
+    return "".join(f"{visible(line)}\n" for line in lines)
 
 
 def as_json(report: Report) -> str:
@@ -124,8 +125,3 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _printable(text: str) -> str:
-    """Keep control characters of names out of the terminal."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from halo.checks.subject import Subject
 from halo.compiler.tokens import estimate
+from halo.errors import HaloError
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import SkillTarget
 from halo.workspace.skill_rules import check_skill
@@ -12,8 +13,12 @@ from halo.workspace.skills import read_skill
 
 def specification(subject: Subject) -> Iterator[Diagnostic]:
     """H201 to H212: the skills of the workspace; those of others are not for its authors to mend."""
-    for prompt in subject.prompts:
-        if isinstance(prompt.target, SkillTarget):
-            skill = read_skill(subject.tree, prompt.target.id)
+    for target in subject.survey.targets:
+        if not isinstance(target, SkillTarget):
+            continue
+        try:
+            skill = read_skill(subject.tree, target.id)
             if skill.scope == "workspace":
                 yield from check_skill(subject.tree, skill, estimate)
+        except HaloError:
+            continue  # said as what it is

@@ -7,6 +7,7 @@ from halo.build.collecting import compile_in_memory, survey_tree
 from halo.build.origins import Origin, PromptLine, prompt_lines
 from halo.build.targets import Survey
 from halo.compiler.assemble import Compiled
+from halo.compiler.tokens import spoken
 from halo.errors import HaloError
 from halo.files.tree import Tree
 from halo.records.targets import AgentTarget, Target
@@ -36,15 +37,22 @@ class Subject(NamedTuple):
         return (prompt for prompt in self.prompts if isinstance(prompt.target, AgentTarget))
 
     def origins(self) -> Iterator[Origin]:
-        """Yield every line of every layer that gets into a prompt, each once."""
+        """Yield every line of every layer that a model is told, each once; of few-shots each message."""
         seen: set[tuple[str, int, str]] = set()
         for prompt in self.prompts:
-            for line in prompt.lines:
-                for origin in line.origins:
-                    key = (origin.source, origin.line, origin.text)
-                    if key not in seen and not origin.source.startswith("halo:"):
-                        seen.add(key)
-                        yield origin
+            for origin in _told(prompt):
+                key = (origin.source, origin.line, origin.text)
+                if key not in seen and not origin.source.startswith("halo:"):
+                    seen.add(key)
+                    yield origin
+
+
+def _told(prompt: Prompt) -> Iterator[Origin]:
+    for line in prompt.lines:
+        yield from line.origins
+    manifest = prompt.compiled.manifest
+    for message, place in zip(manifest.few_shots, manifest.few_shot_sources, strict=True):
+        yield Origin(spoken(message), place.source, place.line, "verbatim")
 
 
 def take(tree: Tree) -> Subject:

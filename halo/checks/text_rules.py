@@ -8,25 +8,18 @@ from collections.abc import Iterator
 from halo.build.origins import PromptLine
 from halo.checks.subject import Subject
 from halo.records.diagnostics import Diagnostic
-from halo.workspace.hidden import find_hidden
+from halo.workspace.hidden import find_hidden, named
 
 
 def hidden_text(subject: Subject) -> Iterator[Diagnostic]:
     """H701: characters that no reader sees and every model reads."""
     for origin in subject.origins():
-        found = list(dict.fromkeys(hidden.name for hidden in find_hidden(origin.text)))
-        if found:
-            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-            yield Diagnostic(
-                "hidden-characters",
-                "error",
-                f"characters that nobody sees: {', '.join(found[:3])}{more}",
-                origin.source,
-                origin.line,
-            )
+        if found := list(find_hidden(origin.text)):
+            yield Diagnostic("hidden-characters", "error", named(found), origin.source, origin.line)
 
 
 # What keys of well-known services look like, by the prefix that their makers gave them to be found by.
+# Whatever a line holds, a search takes a time that grows with its length alone: a run is entered once.
 _KEYS = {
     "an AWS access key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
     "an Anthropic key": r"\bsk-ant-[\w-]{20,}",
@@ -39,11 +32,11 @@ _KEYS = {
     "a Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
     "a package registry token": r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,})",
     "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
-    "a signed web token": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
+    "a signed web token": r"(?<![\w-])eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
 }
 _KNOWN = re.compile("|".join(f"(?P<k{i}>{pattern})" for i, pattern in enumerate(_KEYS.values())))
 _ASSIGNED = re.compile(
-    r"(?i)\b[\w-]*(?:password|passwd|secret|token|api[_-]?key)[\w-]*[\"']?\s*(?:\bis\b\s*:?|[:=])\s*[\"'`]?"
+    r"(?i)(?<![\w-])[\w-]{0,40}(?:password|passwd|secret|token|api[_-]?key)[\w-]{0,40}[\"']?\s*(?:\bis\b\s*:?|[:=])\s*[\"'`]?"
     r"(?P<value>[^\s\"'`<>{}()\[\],;$]{12,})"
 )
 _LEAST_BITS = 3.5  # of entropy a character; words stay below, random text is above
@@ -61,9 +54,9 @@ def secrets_in_text(subject: Subject) -> Iterator[Diagnostic]:
 
 def credential_in(text: str) -> str:
     """Say what kind of credential stands in a line; empty for none. The credential itself is not repeated."""
-    known = _KNOWN.search(text)
-    if known is not None and not _is_example(known[0]):
-        return list(_KEYS)[int(str(known.lastgroup)[1:])]
+    for known in _KNOWN.finditer(text):
+        if not _is_example(known[0]):
+            return list(_KEYS)[int(str(known.lastgroup)[1:])]
     for match in _ASSIGNED.finditer(text):
         value = match["value"].rstrip(".")
         mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)

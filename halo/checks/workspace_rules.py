@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from halo.checks.subject import Subject
-from halo.compiler.tokens import estimate
 from halo.errors import HaloError, near_miss_hint
 from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
@@ -14,9 +13,8 @@ from halo.workspace.ids import list_ids
 from halo.workspace.layers import index_layer
 from halo.workspace.links import find_links, relative_path
 from halo.workspace.model_remarks import model_remarks
-from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, read_settings
-from halo.workspace.skill_rules import check_skill
-from halo.workspace.skills import read_skill
+from halo.workspace.params import misfit, read_params
+from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, lookup, read_settings
 from halo.workspace.values import list_values
 
 
@@ -48,17 +46,6 @@ def unused(subject: Subject) -> Iterator[Diagnostic]:
             head = prompt.compiled.manifest.segments[0]
             if head.scope == "workspace":
                 yield Diagnostic("unused-skill", "warning", f"no agent lists {target.id!r}", head.source, 1)
-
-
-def skills(subject: Subject) -> Iterator[Diagnostic]:
-    """H2xx: the Agent Skills specification to the letter, for the skills of the workspace."""
-    for name in list_ids(subject.tree, "skills"):
-        try:
-            skill = read_skill(subject.tree, name)
-            if skill.scope == "workspace":
-                yield from check_skill(subject.tree, skill, estimate)
-        except HaloError:
-            continue  # said as what it is
 
 
 def models(subject: Subject) -> Iterator[Diagnostic]:
@@ -137,7 +124,7 @@ def settings_values(subject: Subject) -> Iterator[Diagnostic]:
     """H503, H504, H703: values that nobody claims, and secrets in a file that is committed."""
     known = sorted({*list_ids(subject.tree, "agents"), *list_ids(subject.tree, "skills")})
     for value in list_values(subject.tree):
-        owner, part = value.name.split(".")[:2] if "." in value.name else (value.name, "")
+        owner = value.name.partition(".")[0]
         if value.claim == "unclaimed":
             hint = near_miss_hint(owner, known) if known else "nobody has that id"
             message = f"{value.name}: there is no agent, skill or provider {owner!r}; {hint}"
@@ -145,16 +132,14 @@ def settings_values(subject: Subject) -> Iterator[Diagnostic]:
         elif value.claim == "undeclared":
             message = f"{value.name} is not declared in config.yaml of {owner!r}"
             yield Diagnostic("undeclared-value", "info", message, value.source, value.line)
-        if part == "secrets" and value.source == WORKSPACE_SETTINGS and "*" in value.shown:
-            message = f"{value.name} stands in a file that is committed; write <<NAME>> instead"
+        if value.bare and value.source.startswith("workspace:"):
+            cure = "take the default out" if value.default else "write <<NAME>> instead"
+            message = f"{value.name} stands in a file that is committed; {cure}"
             yield Diagnostic("committed-secret", "error", message, value.source, value.line)
 
 
 def misfits(subject: Subject) -> Iterator[Diagnostic]:
     """H505: a value of another type than its declaration says."""
-    from halo.workspace.params import misfit, read_params
-    from halo.workspace.settings import lookup
-
     documents = [read_settings(subject.tree, source) for source in (WORKSPACE_SETTINGS, GLOBAL_SETTINGS)]
     for kind in ("agents", "skills"):
         for name in list_ids(subject.tree, kind):
@@ -162,7 +147,7 @@ def misfits(subject: Subject) -> Iterator[Diagnostic]:
                 for document in documents:
                     setting = lookup(document, f"{name}.params.{key}")
                     if setting is not None and (wrong := misfit(declared.param, setting)):
-                        message = f"{name}.params.{key}: {wrong}"
+                        message = f"{name}.params.{key} {wrong}"
                         yield Diagnostic("unfit-value", "error", message, setting.source, setting.line)
 
 

@@ -17,22 +17,29 @@ from halo.cli.common import open_builder, workspace_option
     show_default=True,
     help="For people, for programs, for SARIF viewers, or as annotations of a GitHub workflow.",
 )
-@click.option("--budget", type=click.IntRange(1), metavar="TOKENS", help="Fail a prompt that is larger.")
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    metavar="TOKENS",
+    help="Fail a prompt that has more, with its few-shots and tool schemas.",
+)
 @click.option("--global", "with_global", is_flag=True, help="Check with the global folder and its settings.")
 def command(*, workspace: str | None, form: str, budget: int | None, with_global: bool) -> int:
-    """Check the layers and the assembled prompts; compiles in memory and writes nothing.
+    """Check the layers and the assembled prompts; compiles in memory and leaves the workspace as it is.
 
     Exits with 1 when something is found that is more than a remark (info). The global folder is left out, so
     that the result is the same on every machine. A line is switched off by a remark above it, such as
-    `<!-- halo: ignore H603 -->` or `# halo: ignore H503`. The rules: docs/reference/rules.md.
+    `<!-- halo: ignore H603 -->` or `# halo: ignore H503`. The rules: docs/reference/diagnostics.md.
     """
     from halo import __version__
     from halo.checks import reports
     from halo.checks.checking import check
     from halo.checks.subject import take
+    from halo.cli.tokens import offline_counter
 
     places = open_builder(workspace).places
-    report = check(take(places.tree() if with_global else places.shared_tree()), budget)
+    subject = take(places.tree() if with_global else places.shared_tree())
+    report = check(subject, budget, offline_counter())
     match form:
         case "json":
             text = reports.as_json(report)

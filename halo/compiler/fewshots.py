@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from halo.compiler.compilation import Compilation
-from halo.compiler.tokens import estimate
+from halo.compiler.tokens import estimate, spoken
 from halo.records.artifacts import FewShotSource
 from halo.records.diagnostics import Diagnostic
-from halo.records.messages import Message, Text, ToolCall, ToolResult
+from halo.records.messages import Message
 from halo.records.tools import ToolSpec
 from halo.workspace.fewshots import read_few_shots
 
@@ -42,16 +42,6 @@ def few_shots(job: Compilation, specs: tuple[ToolSpec, ...]) -> Shown:
             continue
         for message, line in zip(conversation.messages, conversation.lines, strict=True):
             messages.append(message)
-            sources.append(FewShotSource(conversation.source, conversation.scope, line, _tokens(message)))
+            tokens = estimate(spoken(message).encode())
+            sources.append(FewShotSource(conversation.source, conversation.scope, line, tokens))
     return Shown(tuple(messages), tuple(sources))
-
-
-def _tokens(message: Message) -> int:
-    texts = []
-    for block in message.content:
-        match block:
-            case Text() | ToolResult():
-                texts.append(block.text)
-            case ToolCall():
-                texts.append(f"{block.name}{block.arguments}")
-    return estimate("".join(texts).encode())

@@ -83,6 +83,12 @@ class Adapter(Protocol):
         Raises ProviderError when the model's side refuses or breaks off, StartError when it cannot begin.
         """
 
+    async def count(self, request: Request) -> int:
+        """Ask the model's side how many tokens the whole request has; nothing is generated.
+
+        Raises as `stream` does.
+        """
+
     async def close(self) -> None:
         """Let go of connections, threads and engines. May be called twice."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from halo.models.adapter import ModelEvent, Notice, Request, body_digest
 from halo.models.anthropic_wire import PROVIDER, MessagesStream, messages_body
+from halo.models.count_requests import count_body, count_failed, read_count
 from halo.models.endpoints import is_own
 from halo.models.failures import Call, translate
 from halo.models.openai_chat import http_options, without_custom_headers
@@ -56,6 +57,18 @@ class AnthropicMessages:
         except Exception as error:
             raise translate(error, call) from error
         yield reply.finish(digest)
+
+    async def count(self, request: Request) -> int:
+        """Ask for the tokens of a request; see `Adapter.count`."""
+        body = count_body(request)
+        if request.response_schema is not None:
+            own = is_own(self.provider, self.endpoint)
+            body["output_config"] = {"format": _output_format(request.response_schema, own=own)}
+        call = Call(self.provider, self.endpoint, request.binding.model, self._key)
+        try:
+            return read_count(await self._open().messages.count_tokens(**body), call)
+        except Exception as error:
+            raise count_failed(error, call) from error
 
     async def _events(self, body: dict[str, Any]) -> AsyncGenerator[object, None]:
         known = dict(body)

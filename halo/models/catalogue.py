@@ -3,6 +3,7 @@
 <cache>/models/<name>.gguf     pulled models (`pull`)
 <cache>/states/                saved model states (`states`)
 <cache>/digests/               digests of model files, by stat stamp (`gguf`)
+<cache>/tokens.txt             token counts, by tokenizer and text (`count_cache`)
 """
 
 import os

@@ -74,6 +74,10 @@ class LlamaClient:
         body = {"content": text, "add_special": True, "parse_special": True}
         return len((await self._post("/tokenize", body))["tokens"])
 
+    async def count_chat(self, body: dict[str, Any]) -> int:
+        """Count the prompt tokens of a chat."""
+        return int((await self._post("/v1/chat/completions/input_tokens", body))["input_tokens"])
+
     async def prefill(self, text: str) -> None:
         """Compute the state of rendered text into the slot, and nothing after it."""
         body = {"prompt": text, "n_predict": 0, "cache_prompt": True, "id_slot": 0}

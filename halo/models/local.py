@@ -20,7 +20,8 @@ from halo.models.catalogue import KNOWN_MODELS, resolve
 from halo.models.chat_wire import ChatStream, calls_in, chat_body, chat_tools
 from halo.models.failures import Call
 from halo.models.gguf import ModelFile, verify
-from halo.models.states import StateStore, state_key
+from halo.models.state_keys import key_of
+from halo.models.states import StateStore
 from halo.records.tools import ToolSpec
 from halo.records.usage import Usage
 
@@ -45,7 +46,7 @@ class Local:
         self.model = model
         self._cache, self._base_dir = cache, base_dir
         self._context_tokens, self._threads = context_tokens, threads
-        self._store = StateStore(cache)
+        self._store = StateStore(cache, base_dir)
         self._turn = asyncio.Lock()
         self._file: ModelFile | None = None
         self._engine: llama.Engine | None = None
@@ -88,6 +89,12 @@ class Local:
                 finished.request_digest,
                 restored,
             )
+
+    async def count(self, request: Request) -> int:
+        """Count the tokens of a request by the model's own tokenizer and chat template; loads the model."""
+        async with self._turn:
+            client = await self._load(await self._model_file())
+            return await client.count_chat(chat_body(request, own=False))
 
     async def prepare_state(self, static_prefix: str, tools: tuple[ToolSpec, ...] = ()) -> Prepared:
         """Compute and save the state of a static prefix ahead of time, unless it is there.
@@ -163,12 +170,7 @@ class Local:
         return Call(self.provider, engine.url if engine else "", self.model, engine.key if engine else "")
 
     def _key(self, file: ModelFile, static_prefix: str, tools: tuple[ToolSpec, ...]) -> str:
-        return state_key(
-            static_prefix=static_prefix,
-            tools=chat_tools(tools),
-            model_sha256=file.sha256,
-            engine=llama.state_layout(),
-        )
+        return key_of(static_prefix, tools, file.sha256)
 
     async def _warm(
         self,

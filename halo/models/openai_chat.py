@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from halo.models.adapter import ModelEvent, Request, body_digest
 from halo.models.chat_wire import ChatStream, calls_in, chat_body
+from halo.models.count_requests import count_failed, read_count, responses_body
 from halo.models.endpoints import is_loopback, is_own
 from halo.models.failures import Call, translate
 
@@ -45,6 +46,15 @@ class OpenAIChat:
         except Exception as error:
             raise translate(error, call) from error
         yield reply.finish(digest)
+
+    async def count(self, request: Request) -> int:
+        """Ask for the tokens of a request; see `Adapter.count`."""
+        call = Call(self.provider, self.endpoint, request.binding.model, self._key)
+        try:
+            answered = await self._open().responses.input_tokens.count(**responses_body(request))
+            return read_count(answered, call)
+        except Exception as error:
+            raise count_failed(error, call) from error
 
     async def _chunks(self, body: dict[str, Any]) -> AsyncGenerator[object, None]:
         known = dict(body)

@@ -43,19 +43,8 @@ class SchemaCalls:
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """Run one call; see `Adapter.stream`. Without tools it is the wrapped adapter's, unconstrained."""
-        if request.tools and request.response_schema is not None:
-            raise StartError(
-                "a reply cannot be constrained to a schema and hold tool calls at once",
-                hint="set `model.tool_mode: native`, or ask for one of the two",
-            )
-        inner = msgspec.structs.replace(
-            request,
-            messages=render(request.messages) if request.tools else _plain(request.messages),
-            tools=(),
-            response_schema=reply_schema(request.tools) if request.tools else request.response_schema,
-        )
         reading = _Reading() if request.tools else None
-        async with aclosing(self.inner.stream(inner)) as events:
+        async with aclosing(self.inner.stream(_constrained(request))) as events:
             async for event in events:
                 if reading is None:
                     yield event
@@ -72,9 +61,27 @@ class SchemaCalls:
                 else:
                     yield event
 
+    async def count(self, request: Request) -> int:
+        """Ask for the tokens of what would be sent; see `Adapter.count`."""
+        return await self.inner.count(_constrained(request))
+
     async def close(self) -> None:
         """Close the wrapped adapter."""
         await self.inner.close()
+
+
+def _constrained(request: Request) -> Request:
+    """Put the tools of a request into a schema of the reply, and its history into the format of replies."""
+    if not request.tools:
+        return msgspec.structs.replace(request, messages=_plain(request.messages))
+    if request.response_schema is not None:
+        raise StartError(
+            "a reply cannot be constrained to a schema and hold tool calls at once",
+            hint="set `model.tool_mode: native`, or ask for one of the two",
+        )
+    return msgspec.structs.replace(
+        request, messages=render(request.messages), tools=(), response_schema=reply_schema(request.tools)
+    )
 
 
 def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:

@@ -107,10 +107,10 @@ def test_layers_are_a_table(ws, capfd):
     assert run(["prompt", "--layers", "--dir", "docs"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[0] == "default · root · docs"
-    assert lines[1].split() == ["segment", "scope", "file", "lines", "tokens", "share"]
+    assert lines[1].split() == ["segment", "scope", "file", "lines", "tokens", "(estimate)", "share"]
     assert lines[2].split()[:4] == ["user", "workspace", "workspace:.halo/USER.md", "1-3"]
-    assert [line.split()[0] for line in lines][-2:] == ["environment", "total"]
-    assert "volatile" in lines[-2]
+    assert [line.split()[0] for line in lines][-3:] == ["environment", "tool", "total"]
+    assert "volatile" in lines[-3]
     assert "workspace:docs/.halo/INSTRUCTIONS.md" in "\n".join(lines)
 
 

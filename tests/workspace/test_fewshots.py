@@ -11,6 +11,7 @@ from making import agent, compiled, tree
 from halo.cli.prompt import layer_table
 from halo.errors import LayerError, TreeError
 from halo.files.tree import MemoryTree, OverlayTree
+from halo.models.prompt_counts import estimate_prompt
 from halo.records.messages import Message, Text, ToolCall, ToolResult
 from halo.workspace.agents import read_agent
 from halo.workspace.fewshots import read_few_shots
@@ -103,15 +104,17 @@ def test_they_are_no_part_of_the_text_but_of_what_a_model_is_told():
 
 def test_the_table_of_layers_has_a_row_for_each_file():
     found = manifest(b=TIDES, a="- user: x\n- assistant: y\n")
-    lines = layer_table(found).splitlines()
+    lines = layer_table(found, estimate_prompt("", found)).splitlines()
     environment = next(i for i, line in enumerate(lines) if line.startswith("environment"))
     rows = [line.split() for line in lines[environment + 1 :]]
     for row, name, count in zip(rows, ("a", "b"), (2, 6), strict=False):
         assert row[:3] == [f"fewshots/{name}.yaml", "workspace", f"workspace:{FOLDER}/{name}.yaml"]
         assert row[-2:] == [str(count), "messages"]
-    tokens = [int(row[3]) for row in rows[:-1]]
+    *shots, schemas, total = rows
+    tokens = [int(row[3]) for row in shots]
     assert sum(tokens) == sum(s.tokens for s in found.few_shot_sources)
-    assert rows[-1][:2] == ["total", str(found.tokens + sum(tokens))]
+    assert schemas[:2] == ["tool", "schemas"]
+    assert total[:2] == ["total", str(found.tokens + sum(tokens) + int(schemas[2]))]
 
 
 HELLO = "- user: {0}\n- assistant: {0}!\n"

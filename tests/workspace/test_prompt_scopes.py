@@ -8,6 +8,7 @@ from making import agent, compiled, tree
 from halo.cli.prompt import layer_table
 from halo.errors import TreeError
 from halo.files.tree import MemoryTree, RecordingTree
+from halo.models.prompt_counts import estimate_prompt
 from halo.records.targets import AgentTarget
 from halo.workspace.layers import prompt_scope
 
@@ -114,7 +115,7 @@ def test_the_artifact_says_so_and_the_table_names_the_scope():
     assert segment.scope == "builtin"
     (remark,) = (d for d in manifest.diagnostics if d.code == "prompts-unreadable")
     assert (remark.severity, remark.source) == ("warning", WORKSPACE)
-    rows = [line.split()[:3] for line in layer_table(manifest).splitlines()]
+    rows = [line.split()[:3] for line in layer_table(manifest, estimate_prompt("", manifest)).splitlines()]
     assert ["prompts/all/x.md", "builtin", "builtin:prompts/all/x.md"] in rows
 
 
