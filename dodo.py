@@ -44,8 +44,10 @@ def task_demo():
 
 
 def task_test():
-    """Run the tests; needs `.[dev]`."""
-    return {"actions": [(_run, ["pytest", "-q"])], "io": {"capture": False}}
+    """Run the tests, on every core; needs `.[dev]`."""
+    # A file stays together: its fixtures (a model, a server) are made once.
+    words = ["pytest", "-q", "-n", "auto", "--dist", "loadfile"]
+    return {"actions": [(_run, words)], "io": {"capture": False}}
 
 
 def task_lint():
