@@ -9,6 +9,7 @@
 doit only schedules: whether a target is fresh is decided by the inputs in its pointer (`halo.build`).
 """
 
+import errno
 import json
 import os
 import sys
@@ -16,12 +17,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from doit.dependency import JSONCodec
 from doit.exceptions import InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.reporter import ConsoleReporter
 
 from halo.build.builder import Builder
+from halo.build.inspection import inspect
 from halo.build.targets import default_targets
-from halo.build.whole import standing_remarks
+from halo.build.whole import passes, standing_remarks
 from halo.errors import HaloError
 from halo.records.targets import Target
 from halo.workspace.places import Places, find_places
@@ -30,10 +33,14 @@ __all__ = ["DOIT_CONFIG", "task_build", "task_prompt", "task_watch"]
 
 
 class StderrReporter(ConsoleReporter):  # type: ignore[misc]  # doit is untyped
-    """Reports on stderr: stdout belongs to what a task prints. Fresh targets are not worth a line."""
+    """Reports on stderr: stdout belongs to what a task prints. Fresh targets are not worth a line.
+
+    `failed` holds the names of the targets whose failure was told.
+    """
 
     def __init__(self, outstream: Any, options: Any) -> None:  # noqa: ARG002  # doit's signature
         super().__init__(sys.stderr, options)
+        self.failed: set[str] = set()
         self._told: dict[str, str] = {}
 
     def execute_task(self, task: Any) -> None:
@@ -51,12 +58,49 @@ class StderrReporter(ConsoleReporter):  # type: ignore[misc]  # doit is untyped
             return
         message = fail.get_msg() if not isinstance(fail, TaskFailed) else fail.message
         name = task.name.removeprefix("build:")
+        self.failed.add(name)
         # A layer that many prompts share breaks all of them: it is explained once.
         first = self._told.setdefault(message, name)
         self.write(f"failed  {name}\n{message}\n" if first == name else f"failed  {name}  as {first}\n")
 
     def complete_run(self) -> None:
         """Say nothing more: every failure has been told."""
+
+
+class WorkspaceReporter(StderrReporter):
+    """Ends a whole build as `halo build` does: what no longer exists is forgotten, the gate is written."""
+
+    def __init__(self, outstream: Any, options: Any) -> None:
+        super().__init__(outstream, options)
+        self._whole = False
+
+    def initialize(self, tasks: Any, selected_tasks: Any) -> None:
+        """Note whether every target was asked for."""
+        super().initialize(tasks, selected_tasks)
+        every = {name for name in tasks if name.startswith("build:")}
+        self._whole = "build" in selected_tasks or every <= set(selected_tasks)
+
+    def complete_run(self) -> None:
+        """Look after the workspace as a whole."""
+        if not self._whole:
+            return
+        try:
+            builder = _builder()
+            for name in () if passes(builder) else inspect(builder).finish():
+                self.write(f"gone    {name}\n")
+        except (HaloError, OSError) as error:
+            self.write(f"warning: the workspace was not cleared up: {error}\n")
+
+
+class TolerantCodec(JSONCodec):  # type: ignore[misc]  # doit is untyped
+    """Reads doit's database. A torn one, which another process may be writing just now, is empty."""
+
+    def decode(self, json_string: str) -> Any:
+        """Return what the database holds; it is nothing of value."""
+        try:
+            return super().decode(json_string)
+        except ValueError:
+            return {}
 
 
 def database(halo: str) -> str:
@@ -84,11 +128,20 @@ def compile_action(places: Places, target: Target) -> TaskFailed | None:
         artifact = Builder(places).ensure(target)
     except HaloError as error:
         return TaskFailed(str(error))
+    except OSError as error:
+        return TaskFailed(_unwritten(error))
     tokens = f"{artifact.manifest.tokens:,} tokens"
     lines = [f"built   {target.name}  {artifact.id[:12]}  {tokens}"]
     lines += [f"        {diagnostic}" for diagnostic in artifact.manifest.diagnostics]
-    print("\n".join(lines), file=sys.stderr)
+    sys.stderr.write("\n".join([*lines, ""]))  # at once, or two processes would mix up their lines
     return None
+
+
+def _unwritten(error: OSError) -> str:
+    """Say why nothing could be written; of a full disk in the same words for every target."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error.strerror}\n  make room, and build again; what was built before is as it was"
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def _is_fresh(places: Places, target: Target, remarks: list[str]) -> bool:
@@ -184,8 +237,9 @@ def _config() -> dict[str, Any]:
         # Not the group `build` itself: doit counts a group with a failed member as an error (exit 2).
         "default_tasks": ["build:*"],
         "backend": "json",
+        "codec_cls": TolerantCodec,
         "dep_file": database(halo),
-        "reporter": StderrReporter,
+        "reporter": WorkspaceReporter,
         "verbosity": 2,
         "continue": True,
     }

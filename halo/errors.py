@@ -39,10 +39,12 @@ class HaloError(Exception):
         super().__init__(message)
 
     def __str__(self) -> str:
+        from halo.files.visible import shown
+
         where = ""
         if self.file is not None:
             where = f"{self.file}:{self.line}: " if self.line is not None else f"{self.file}: "
-        return where + self.message + (f"\n  {self.hint}" if self.hint else "")
+        return shown(where + self.message) + (f"\n  {shown(self.hint)}" if self.hint else "")
 
 
 class UsageError(HaloError):

@@ -109,8 +109,6 @@ def _foreign_filters(folder: str) -> frozenset[str]:
     )
     if answer.code not in (0, 1):  # 1: there are none
         raise TreeError(f"git config failed: {answer.said}", file=folder, hint="git 2.26 or newer is needed")
-    if answer.code not in (0, 1):  # 1: there are none
-        raise TreeError(f"git config failed: {answer.said}", file=folder, hint="git 2.26 or newer is needed")
     words = answer.out.decode(errors="replace").split("\0")
     return frozenset(
         key.removeprefix("filter.").rpartition(".")[0]

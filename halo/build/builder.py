@@ -13,7 +13,7 @@ from halo.build.freshness import check_inputs
 from halo.build.pointers import Pointers
 from halo.build.store import Store
 from halo.compiler.version import COMPILER
-from halo.errors import ArtifactError, HaloError
+from halo.errors import ArtifactError, HaloError, UnknownNameError
 from halo.files.regular import refuse_links
 from halo.records.artifacts import FORMAT, Artifact, Pointer
 from halo.records.targets import AgentTarget, Target
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 
 class Status(msgspec.Struct, frozen=True):
-    """What is known of a target: its artifact if it is fresh, else why it is not."""
+    """What is known of a target: its artifact if it is fresh, else why it is not.
+
+    `renewed`: its pointer has just been written anew, because stamps alone were out of date.
+    """
 
     artifact: Artifact | None
     reason: str = ""
     pointer: Pointer | None = None
+    renewed: bool = False
 
 
 class Builder:
@@ -73,7 +77,7 @@ class Builder:
                 recorded_ns=checked_ns if verdict.inputs is not None else pointer.recorded_ns,
                 stale="",
             )
-            self._renew(pointer)
+            return Status(artifact, pointer=pointer, renewed=self._renew(pointer))
         return Status(artifact, pointer=pointer)
 
     def ensure(self, target: Target) -> Artifact:
@@ -150,12 +154,15 @@ class Builder:
             return Status(None, str(error).partition("\n")[0])
 
     def _refuse_in_bundle(self, target: Target, reason: str) -> None:
-        """Raise `ArtifactError` where only what was unpacked can be used: there are no layers to compile."""
-        if self.bundle is not None:
-            raise ArtifactError(
-                f"{target.label} cannot be used: {reason}",
-                hint="nothing is compiled here; make a bundle where the layers are, and unpack it here",
-            )
+        """Raise where only what was unpacked can be used: there are no layers to compile."""
+        if self.bundle is None:
+            return
+        if isinstance(target, AgentTarget) and target.agent not in self.bundle.agents:
+            raise UnknownNameError.of("agent", target.agent, sorted(self.bundle.agents))
+        raise ArtifactError(
+            f"{target.label} cannot be used: {reason}",
+            hint="nothing is compiled here; make a bundle where the layers are, and unpack it here",
+        )
 
     def recording_tree(self) -> "RecordingTree":
         """Open the roots for reading; what is consulted is kept."""
@@ -187,23 +194,25 @@ class Builder:
         if not isinstance(pointer.target, AgentTarget):
             return
         from halo.build import gate
-        from halo.build.gatekeeper import Gatekeeper, gate_roots
+        from halo.build.gatekeeper import Gatekeeper, Seen, gate_roots
 
         path = gate.target_gate(self.places.workspace, pointer.target.name)
         if artifact.manifest.diagnostics or gate.ask(path, gate_roots(self.places), COMPILER):
             return
-        keeper = Gatekeeper(self.places, self.now_ns())
-        keeper.files(self.pointers.path(pointer.target), *self.store.files(artifact.id))
-        keeper.inputs(pointer.inputs)
+        keeper = Gatekeeper(self.places)
         try:
+            seen = Seen(self.pointers.path(pointer.target), self.now_ns())
             self.store.load(artifact.id)  # what the stamps stand for must be what was verified
-            keeper.write(path, artifact.id)
+            keeper.own_target(pointer, seen, self.store.files(artifact.id))
+            if keeper.lines.sure:
+                keeper.write(path, artifact.id, self.now_ns())
         except (OSError, ArtifactError):
             return  # a gate only saves time
 
-    def _renew(self, pointer: Pointer) -> None:
+    def _renew(self, pointer: Pointer) -> bool:
         """Write a pointer that only saves work later; a read-only workspace is no reason to fail."""
         try:
             self.pointers.write(pointer)
         except OSError:
-            return
+            return False
+        return True

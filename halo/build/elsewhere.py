@@ -18,6 +18,7 @@ from halo.files.tree import Tree
 from halo.records.artifacts import Artifact, Manifest
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget, Target
 from halo.workspace.directories import find_directories
+from halo.workspace.ids import shelves
 
 Reason = Literal["hidden", "form", "target", "few-shot", "unused", "unread"]
 
@@ -147,7 +148,8 @@ def _variants(target: AgentTarget) -> list[Target]:
 
 _MOST_TARGETS = 50  # compiled for one answer, besides the variants
 
-_FOLDER = re.compile(r"(?:\.halo/|:)(agents|skills)/([^/]+)/")
+# The second: a folder of skills in the user's home is a root of its own.
+_FOLDER = re.compile(r"(?:[:/](agents|skills)/|^(?:agents|claude)-(skills):)([^/]+)/")
 _RULES = re.compile(r"workspace:(.+)/\.halo/INSTRUCTIONS\.md")
 
 
@@ -157,10 +159,10 @@ def _named(target: AgentTarget, sources: Iterable[str]) -> list[Target]:
     for source in sources:
         if rules := _RULES.fullmatch(source):
             found[ScopeTarget(rules[1])] = None
-        elif (folder := _FOLDER.search(source)) and folder[1] == "skills":
-            found[SkillTarget(folder[2])] = None
-        elif folder and folder[2] != target.agent:
-            found[AgentTarget(folder[2])] = None
+        elif (folder := _FOLDER.search(source)) and "skills" in (folder[1], folder[2]):
+            found[SkillTarget(folder[3])] = None
+        elif folder and folder[3] != target.agent:
+            found[AgentTarget(folder[3])] = None
     return list(found)
 
 
@@ -217,7 +219,9 @@ _FOLDERS = (".agents/skills", ".claude", ".cursor/rules", ".github/instructions"
 
 
 def _files(tree: Tree, unread: list[str]) -> Iterator[str]:
-    for root in ("workspace:.halo", "global:", "builtin:", *(f"workspace:{name}" for name in _FOLDERS)):
+    own = ("workspace:.halo", "global:", "builtin:", *(f"workspace:{name}" for name in _FOLDERS))
+    of_user = (shelf.folder for shelf in shelves(tree, "skills") if shelf.foreign and shelf.scope == "global")
+    for root in (*own, *of_user):
         yield from _below(tree, root, unread)
     for name in _INSTRUCTIONS:
         if tree.kind(f"workspace:{name}") == "file":
@@ -237,5 +241,11 @@ def _below(tree: Tree, folder: str, unread: list[str]) -> Iterator[str]:
         if entry.kind == "dir" and not entry.link and not entry.name.startswith("."):
             if path.removeprefix("workspace:.halo/") not in _NO_LAYERS:
                 yield from _below(tree, path, unread)
-        elif entry.kind == "file" and (entry.name.endswith((".md", ".mdc")) or entry.name == "agent.yaml"):
+        elif entry.kind == "file" and _may_be_layer(path):
             yield path
+
+
+def _may_be_layer(path: str) -> bool:
+    *_, folder, name = f"/{path}".split("/")
+    few_shot = folder == "fewshots" and name.endswith(".yaml")
+    return few_shot or name.endswith((".md", ".mdc")) or name == "agent.yaml"

@@ -41,11 +41,11 @@ def _surely_unchanged(known: Input, folders: "_Folders", trusted: int) -> bool:
     if linked or not place:
         return False
     stamp = known.stamp
-    if stamp is None:
-        return known.kind == "absent" and not _is_there(place)
     try:
+        if stamp is None:
+            return known.kind == "absent" and not _is_there(place)
         st = os.stat(place)
-    except OSError:
+    except (OSError, ValueError):  # a name that has no bytes in this locale is a ValueError
         return False
     mtime, ctime = st.st_mtime_ns, st.st_ctime_ns
     return (
@@ -105,7 +105,7 @@ def stamp_at(path: str, roots: Mapping[str, str]) -> Stamp | None:
             return Stamp.of(os.stat(absolute))
         except FileNotFoundError:
             return Stamp.of(os.lstat(absolute))
-    except (OSError, KeyError):
+    except (OSError, KeyError, ValueError):
         return None
 
 
@@ -126,8 +126,15 @@ def _look_closer(pointer: Pointer, suspects: list[Input], roots: Mapping[str, st
             return Verdict(_describe(known, now))
         renewed[known.path, known.part] = now
         # Worth recording when the next check can then do without the content.
-        worth |= now.stamp is not None and not is_racy(now.stamp, now_ns)
+        worth |= _settles(known, now, pointer.recorded_ns, now_ns)
     return Verdict(inputs=tuple(renewed.values())) if worth else Verdict()
+
+
+def _settles(known: Input, now: Input, recorded_ns: int, now_ns: int) -> bool:
+    """Say whether stat data speak for an input now, and did not before."""
+    if now.stamp is None or is_racy(now.stamp, now_ns):
+        return False
+    return now.stamp != known.stamp or is_racy(known.stamp, recorded_ns)
 
 
 def _observe(tree: "DiskTree", known: Input) -> Input:

@@ -5,11 +5,13 @@ workspace (`build/gate.txt`, its answer is the number of targets) and one beside
 (`build/<target>.gate`, its answer is the artifact's id). This module imports next to nothing, because
 gates are asked before click, msgspec and doit are imported.
 
-The file: a line with the seal of the rest (`halo.files.seal`), a header line
-`halo-gate 1 <compiler> <recorded_ns> <lines> <answer>`, a line each for the workspace (a gate that was copied
-along with its folder speaks for the original), Halo's home, the templates and the user's home, then a line a
-path: `mtime_ns ctime_ns size inode digest path`, or `- path` for what must be absent. The digest is that of
-the content where stat data do not speak for it yet, `exists` where the content plays no part, else `-`.
+The file (docs/reference/formats.md): a line with the seal of the rest (`halo.files.seal`), a header line
+`halo-gate 2 <compiler> <recorded_ns> <lines> <owners> <answer>`, a line each for the workspace (a gate that
+was copied along with its folder speaks for the original), Halo's home, the templates and the user's home;
+then as many lines as the header says, one a path: `mtime_ns ctime_ns size inode digest`, a tab, the path. The
+digest is `-` where stat data speak for the content, else that of the content, or `exists` where that plays no
+part. `-` alone is what must be absent, `?` what nothing short of the pointers can tell. An empty line is one
+that nobody needs any more. Last come the owners, a line each: a name and the numbers of its lines.
 """
 
 import os
@@ -20,14 +22,12 @@ from halo.files.seal import machine_key, seal
 
 _LARGEST = 1 << 28  # bytes of a gate
 
-_MAGIC = "halo-gate 1"
-_RACY_NS = 2_000_000_000  # as in halo.files.stamps, which this module must not import
-
-# Times in nanoseconds, size, inode; then the digest.
-Entry = tuple[int, int, int, int, str]
+_MAGIC = "halo-gate 2"
+_YOUNG_NS = 4_000_000_000  # twice the time in which a write can leave an older stamp (halo.files.stamps)
 
 EXISTS = "exists"
 SETTLED = "-"
+UNSURE = "?"
 
 
 def workspace_gate(workspace: str) -> str:
@@ -44,13 +44,20 @@ def target_gate(workspace: str, name: str) -> str:
 Roots = tuple[str, str, str, str]
 
 
-def ask(path: str, roots: Roots, compiler: str, *, any_age: bool = False) -> str | None:
-    """Return the gate's answer when nothing changed since it was written here, else None.
+class Gate:
+    """What a gate says: its answer, its lines, the numbers of the lines of each owner (as text)."""
 
-    What changed so shortly before the gate was written that a later write could carry the same stamp is
-    compared by content. For one target that is cheap at `any_age`; for a whole workspace it is done while the
-    gate is young, then the pointers are asked for one that stat data settle.
-    """
+    __slots__ = ("answer", "lines", "owners", "recorded_ns")
+
+    def __init__(self, answer: str, recorded_ns: int, lines: list[str], owners: list[str]) -> None:
+        self.answer = answer
+        self.recorded_ns = recorded_ns
+        self.lines = lines
+        self.owners = owners
+
+
+def read(path: str, roots: Roots, compiler: str) -> Gate | None:
+    """Read a gate. One that is absent or damaged, or of another compiler, place or machine, is None."""
     key = machine_key(roots[1])
     if key is None:
         return None
@@ -59,39 +66,64 @@ def ask(path: str, roots: Roots, compiler: str, *, any_age: bool = False) -> str
         if sealed.decode() != seal(key, content):
             return None
         header, *lines = content.decode("utf-8", "surrogateescape").split("\n")
-        magic, number, gate_compiler, recorded, count, answer = header.split(" ")
-        if f"{magic} {number}" != _MAGIC or gate_compiler != compiler:
+        magic, number, gate_compiler, recorded, count, owners, answer = header.split(" ")
+        end = len(roots) + int(count)
+        known = f"{magic} {number}" == _MAGIC and gate_compiler == compiler
+        whole = not lines.pop() and len(lines) == end + int(owners)
+        if not known or not whole or tuple(lines[: len(roots)]) != roots:
             return None
-        if lines.pop() or len(lines) != int(count) or tuple(lines[: len(roots)]) != roots:
-            return None
-        recorded_ns = int(recorded)
-        young = any_age or recorded_ns <= time.time_ns() <= recorded_ns + 2 * _RACY_NS
-        if all(_unchanged(line, recorded_ns - _RACY_NS, young=young) for line in lines[len(roots) :]):
-            return answer
+        return Gate(answer, int(recorded), lines[len(roots) : end], lines[end:])
     except (OSError, ValueError):
         return None
-    return None
 
 
-def _unchanged(line: str, trusted_before: int, *, young: bool) -> bool:
-    if line.startswith("- "):
-        try:
-            os.lstat(line[2:])  # a link to nowhere is something
-        except (FileNotFoundError, NotADirectoryError):
-            return True
-        return False
-    mtime, ctime, size, inode, digest, path = line.split(" ", 5)
-    st = os.stat(path)
-    if (st.st_mtime_ns, st.st_ctime_ns, st.st_size, st.st_ino) != (
-        int(mtime),
-        int(ctime),
-        int(size),
-        int(inode),
-    ):
-        return False
-    if max(st.st_mtime_ns, st.st_ctime_ns) <= trusted_before:
+def ask(path: str, roots: Roots, compiler: str, *, any_age: bool = False) -> str | None:
+    """Return the gate's answer when nothing changed since it was written here, else None.
+
+    What changed so shortly before the gate was written that a later write could carry the same stamp is
+    compared by content. For one target that is cheap at `any_age`; for a whole workspace it is done while the
+    gate is young, then the pointers are asked for one that stat data settle.
+    """
+    gate = read(path, roots, compiler)
+    if gate is None:
+        return None
+    young = any_age or gate.recorded_ns <= time.time_ns() <= gate.recorded_ns + _YOUNG_NS
+    return gate.answer if all(_unchanged(line, young=young) for line in gate.lines) else None
+
+
+def changed(gate: Gate) -> set[int]:
+    """Return the numbers of the lines that stat data alone cannot vouch for."""
+    return {i for i, line in enumerate(gate.lines) if not _unchanged(line, young=False)}
+
+
+def _unchanged(line: str, *, young: bool) -> bool:
+    known, _, path = line.partition("\t")
+    if not known:
         return True
-    return young and (digest == EXISTS or content_digest(path) == digest)
+    try:
+        if known == "-":
+            return not _is_there(path)
+        st = os.stat(path)
+        stamp = f"{st.st_mtime_ns} {st.st_ctime_ns} {st.st_size} {st.st_ino} "
+        if known == stamp + SETTLED:
+            return True
+        return young and known.startswith(stamp) and _same_content(path, known[len(stamp) :])
+    except (OSError, ValueError):  # a name that has no bytes in this locale is a ValueError
+        return False
+
+
+def _same_content(path: str, digest: str) -> bool:
+    return digest == EXISTS or (digest != UNSURE and content_digest(path) == digest)
+
+
+if os.access in os.supports_follow_symlinks:
+
+    def _is_there(path: str) -> bool:
+        """Say whether anything is there, a link to nowhere included; without the price of an exception."""
+        return os.access(path, os.F_OK, follow_symlinks=False)
+
+else:
+    _is_there = os.path.lexists
 
 
 def content_digest(path: str) -> str | None:
@@ -108,24 +140,13 @@ def content_digest(path: str) -> str | None:
     return listing_digest(kinds)
 
 
-def render(
-    entries: dict[str, Entry | None],
-    *,
-    roots: Roots,
-    compiler: str,
-    recorded_ns: int,
-    answer: str,
-    key: bytes,
-) -> bytes | None:
-    """Write a gate: `entries` maps absolute paths to stat data and digest, None for absent.
-
-    Returns None for what cannot stand on a line; such a workspace goes without.
-    """
-    lines = list(roots)
-    for path, entry in sorted(entries.items()):
-        lines.append(f"- {path}" if entry is None else " ".join(map(str, (*entry, path))))
-    if any("\n" in line for line in lines):
+def render(gate: Gate, *, roots: Roots, compiler: str, key: bytes) -> bytes | None:
+    """Write a gate, sealed with `key`. Returns None for what cannot stand on a line: that goes without."""
+    body = [*roots, *gate.lines, *gate.owners, ""]
+    text = "\n".join(body)
+    if text.count("\n") != len(body) - 1:
         return None
-    header = f"{_MAGIC} {compiler} {recorded_ns} {len(lines)} {answer}"
-    content = ("\n".join([header, *lines]) + "\n").encode("utf-8", "surrogateescape")
+    counts = f"{len(gate.lines)} {len(gate.owners)}"
+    header = f"{_MAGIC} {compiler} {gate.recorded_ns} {counts} {gate.answer}\n"
+    content = (header + text).encode("utf-8", "surrogateescape")
     return f"{seal(key, content)}\n".encode() + content

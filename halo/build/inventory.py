@@ -183,6 +183,7 @@ class Inventory:
         inside, closed = Inside((), halo=False, rules=False), ""
         try:
             inside = look_into(self._tree, name)
+            closed = inside.closed
         except NotFound:
             return False
         except TreeError as error:

@@ -27,21 +27,29 @@ class Pointers:
 
     def path(self, target: Target) -> str:
         """Return the absolute path of a target's pointer."""
-        return os.path.join(self.folder, *target.name.split("/")) + ".json"
+        return self._path(target.name)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, *name.split("/")) + ".json"
 
     def read(self, target: Target) -> Pointer | None:
         """Read a pointer; one that is absent, unreadable, of another format or not sealed here is None.
 
         That costs a compile, never a wrong answer.
         """
+        pointer = self.named(target.name)
+        # Encoded names may be cut and digested, so the target itself decides.
+        return pointer if pointer is not None and pointer.target == target else None
+
+    def named(self, name: str) -> Pointer | None:
+        """Read the pointer of the target with this name, under the same conditions."""
         key = machine_key(self._home)
         try:
-            data = read_regular(self.path(target), _LARGEST)
+            data = read_regular(self._path(name), _LARGEST)
             pointer = msgspec.json.decode(data, type=Pointer)
         except (OSError, msgspec.MsgspecError, RecursionError):
             return None
-        # Encoded names may be cut and digested, so the target itself decides.
-        if pointer.format != FORMAT or pointer.target != target or key is None:
+        if pointer.format != FORMAT or pointer.target.name != name or key is None:
             return None
         return pointer if _sealed(key, data) == data else None
 

@@ -14,11 +14,20 @@ _LARGEST = 1 << 30  # bytes of a file of an artifact
 
 _PROMPT = "prompt.md"
 _MANIFEST = "manifest.json"
+FILES = (_MANIFEST, _PROMPT)
+
+# Where the system can, a link in the place of an artifact is not followed.
+_FOLLOWS = os.supports_follow_symlinks
 
 
 def artifact_id(prompt: bytes, manifest: bytes) -> str:
     """Name an artifact by both of its files: 40 hex digits of SHA-256 over their digests."""
-    return sha256(f"{sha256(prompt)} {sha256(manifest)}".encode())[:40]
+    return id_of(sha256(prompt), sha256(manifest))
+
+
+def id_of(prompt: str, manifest: str) -> str:
+    """Return the same from the digests of the files."""
+    return sha256(f"{prompt} {manifest}".encode())[:40]
 
 
 class Store:
@@ -37,19 +46,42 @@ class Store:
 
         A damaged one under the same id is moved out of the way first.
         """
+        identity = self.adopt(prompt.encode(), readable_json(manifest))
+        return Artifact(identity, prompt, manifest)
+
+    def adopt(self, prompt: bytes, manifest: bytes) -> str:
+        """Put the two files of an artifact there as they are, in the same way; return its id."""
         from halo.files.atomic import publish_folder
 
-        data, record = prompt.encode(), readable_json(manifest)
-        identity = artifact_id(data, record)
+        identity = artifact_id(prompt, manifest)
         folder = os.path.join(self.folder, identity)
-        files = {_PROMPT: data, _MANIFEST: record}
-        if not publish_folder(folder, files):
-            try:
-                return self.load(identity)
-            except ArtifactError:
-                self._discard(folder)
-                publish_folder(folder, files)
-        return Artifact(identity, prompt, manifest)
+        files = {_PROMPT: prompt, _MANIFEST: manifest}
+        if not publish_folder(folder, files) and not self._is_whole(identity):
+            self._discard(folder)
+            publish_folder(folder, files)
+        return identity
+
+    def keep(self, identity: str) -> bool:
+        """Mark an artifact as used just now, which keeps it from `halo gc`; False when it is not there.
+
+        Whoever is about to refer to an artifact, in a pointer or a session, says so here first.
+        """
+        try:
+            os.utime(os.path.join(self.folder, identity), follow_symlinks=os.utime not in _FOLLOWS)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # a workspace that cannot be written: nothing is removed there either
+        return True
+
+    def _is_whole(self, identity: str) -> bool:
+        if not self.keep(identity):
+            return False
+        try:
+            self.load(identity)
+        except ArtifactError:
+            return False
+        return True
 
     def load(self, identity: str) -> Artifact:
         """Load an artifact and verify it against its id.

@@ -1,11 +1,12 @@
 """Layers, their lines and who wrote them, as text for a terminal."""
 
-import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from rich.cells import cell_len, set_cell_size
+
+from halo.files.visible import visible
 
 if TYPE_CHECKING:
     from halo.build.blame import Line
@@ -28,19 +29,9 @@ _SHORT = {
 }
 
 
-def shown(text: str) -> str:
-    """Return `text` with control and invisible characters spelt out: a terminal must act on none of them."""
-    return "".join(
-        c
-        if c == "\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
-        else c.encode("unicode_escape").decode()
-        for c in text
-    )
-
-
 def place(source: str, line: int = 0) -> str:
     """Write a tree path: of the workspace as relative to it, else with its root; `line` if there is one."""
-    path = shown(source.removeprefix("workspace:"))
+    path = visible(source.removeprefix("workspace:"))
     return f"{path}:{line}" if line else path
 
 
@@ -48,7 +39,7 @@ def written_by(author: "Authorship") -> str:
     """Say who wrote a line, and when and why; or why that is not known."""
     commit = author.commit
     if commit is None:
-        return shown(author.note)
+        return visible(author.note)
     facts = [commit.id[:_ID], commit.date[:10] or "no date", commit.author, commit.summary]
     if commit.earlier:
         facts.append("(or earlier: the clone is shallow)")
@@ -98,7 +89,7 @@ def _row(line: "PromptLine", main: "Origin", authors: "dict[Line, Authorship]") 
     where = "" if author.state == "rules" else place(main.source, main.line)
     where = _cut(where, _PLACE) + (f" +{more}" if more else "")
     mark = "slot" if any(origin.how == "slot" for origin in line.origins) else _MARKS[main.how]
-    return _Row((_who(author), where, mark), line.number, shown(line.text))
+    return _Row((_who(author), where, mark), line.number, visible(line.text))
 
 
 def _who(author: "Authorship") -> str:
@@ -126,11 +117,11 @@ def _remark(authors: "dict[Line, Authorship]") -> None:
     """Say on stderr what the table has no room for."""
     notes = {f"{place(s)}: {a.note}": None for (s, _), a in authors.items() if a.state == "unknown"}
     for note in notes:
-        click.echo(f"warning: {shown(note)}", err=True)
+        click.echo(f"warning: {visible(note)}", err=True)
     if any(author.commit is not None and author.commit.earlier for author in authors.values()):
         click.echo("^: the oldest commit of a shallow clone; the line may be older", err=True)
 
 
 def hidden(sources: Iterable[str]) -> str:
     """Name what a layer takes the place of: `the global INSTRUCTIONS.md`."""
-    return ", ".join("the {} {}".format(*shown(source).split(":", 1)) for source in sources)
+    return ", ".join("the {} {}".format(*visible(source).split(":", 1)) for source in sources)

@@ -16,29 +16,32 @@ def command(*, workspace: str | None, jobs: int, kv: bool) -> int:
 
     A target that fails leaves its old artifact in place; the others are built all the same.
     """
-    from halo.build.whole import survey, write_gate
+    from halo.build.inspection import inspect
 
     builder = open_builder(workspace)
-    whole = survey(builder)
-    for oddity in whole.oddities:
-        click.echo(str(oddity), err=True)
-    stale = [target for target in whole.targets if builder.status(target).artifact is None]
-    failed = 0
+    inspection = inspect(builder)
+    for remark in (*inspection.oddities, *inspection.remarks):
+        click.echo(str(remark), err=True)
+    stale, failed = len(inspection.stale), 0
     if stale:
         from halo.cli.doit_run import build_stale
 
-        failed = build_stale(builder, stale, jobs)
-    for name in builder.prune(whole.targets):
+        told = build_stale(builder, inspection.stale, jobs)
+        failed = inspection.look_again()
+        for target in inspection.stale:
+            if target.name not in told:
+                click.echo(f"stale   {target.name}  changed while it was built", err=True)
+    for name in inspection.finish():
         click.echo(f"gone    {name}", err=True)
-    write_gate(whole)
-    fresh = len(whole.targets) - len(stale)
-    click.echo(f"{len(whole.targets)} targets: " + _summary(len(stale) - failed, fresh, failed))
+    summary = _summary(stale - failed, inspection.count - stale, failed)
+    click.echo(f"{inspection.count} targets: {summary}")
     if failed:
         return 1
     if kv:
+        from halo.build.whole import survey
         from halo.cli.states import prepare_states
 
-        prepare_states(builder, whole.targets)
+        prepare_states(builder, survey(builder).targets)
     return 0
 
 

@@ -1,25 +1,7 @@
 """What the texts of `halo diff` share: the lines of a patch, and the words for what they mean."""
 
-import unicodedata
-
+from halo.files.visible import visible
 from halo.records.differences import CacheEffect, Comparison, Difference, FirstChange, Hunk, Side, ToolChange
-
-# They join letters and pictures of ordinary text; all else without a shape of its own is written out.
-_JOINERS = "\u200c\u200d"
-_HIDDEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Co", "Cs"})
-
-
-def visible(text: str) -> str:
-    """Write control, bidirectional and other invisible characters by number, so that a reader sees them."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_shown(c) for c in text)
-
-
-def _shown(c: str) -> str:
-    if c == "\t" or c in _JOINERS or unicodedata.category(c) not in _HIDDEN:
-        return c
-    return f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}"
 
 
 def patch(difference: Difference) -> list[str]:

@@ -3,6 +3,8 @@
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -85,16 +87,21 @@ def _keys(workspace: str | None) -> list[Finding]:
     from halo.sessions.keys import provider_key
     from halo.workspace.locate import halo_home
     from halo.workspace.places import find_places
+    from halo.workspace.trust import Grants, read_grants
 
+    home = halo_home(os.environ)
+    allowed: Callable[[], Grants] = Grants
     try:
-        tree = find_places(workspace or os.getcwd(), os.environ).tree()
+        places = find_places(workspace or os.getcwd(), os.environ)
+        tree = places.tree()
+        allowed = partial(read_grants, tree, places.workspace, home)
     except NoWorkspaceError:
-        tree = DiskTree({"secrets": os.path.join(halo_home(os.environ), "secrets")})
+        tree = DiskTree({"secrets": os.path.join(home, "secrets")})
     found = []
     for provider, variable in KEY_VARIABLES.items():
         cure = f"export {variable}=…, or {provider}.secrets.api_key in ~/.halo/secrets/settings.yaml"
         try:
-            key = provider_key(provider, tree, os.environ)
+            key = provider_key(provider, tree, os.environ, allowed)
         except HaloError as error:
             found.append(Finding(f"{provider} key", _first_line(error), error.hint or "mend that file"))
             continue

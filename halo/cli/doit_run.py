@@ -1,14 +1,13 @@
 """Hands stale targets to doit: in parallel if asked, and on to the next when one fails."""
 
 import os
-import tempfile
 from typing import TYPE_CHECKING
 
 from doit.cmd_base import TaskLoader2
 from doit.doit_cmd import DoitMain
 from doit.task import Task
 
-from halo.dodo import StderrReporter, compile_action
+from halo.dodo import StderrReporter, TolerantCodec, compile_action
 
 if TYPE_CHECKING:
     from halo.build.builder import Builder
@@ -18,17 +17,19 @@ if TYPE_CHECKING:
 class _StaleTargets(TaskLoader2):  # type: ignore[misc]  # doit is untyped
     """Loads one task for each stale target; nothing is read from the user's doit configuration."""
 
-    def __init__(self, builder: "Builder", targets: "list[Target]", database: str) -> None:
+    def __init__(self, builder: "Builder", targets: "list[Target]", reporter: StderrReporter) -> None:
         super().__init__()
+        self._reporter = reporter
         self._builder = builder
         self._targets = targets
-        self._database = database
 
     def load_doit_config(self) -> dict[str, object]:
         return {
+            # No record: what is stale has been decided, and two builds must not read each other's.
             "backend": "json",
-            "dep_file": self._database,
-            "reporter": StderrReporter,
+            "codec_cls": TolerantCodec,
+            "dep_file": os.devnull,
+            "reporter": self._reporter,
             "verbosity": 2,
             "continue": True,
         }
@@ -45,11 +46,9 @@ class _StaleTargets(TaskLoader2):  # type: ignore[misc]  # doit is untyped
         ]
 
 
-def build_stale(builder: "Builder", targets: "list[Target]", jobs: int) -> int:
-    """Compile `targets` as doit tasks; return how many failed (each has said why on stderr)."""
+def build_stale(builder: "Builder", targets: "list[Target]", jobs: int) -> set[str]:
+    """Compile `targets` as doit tasks; return the names of those that failed and said why on stderr."""
+    reporter = StderrReporter(None, {"failure_verbosity": 0})
     arguments = ["run", *(["-n", str(jobs)] if jobs > 1 else [])]
-    # A record of its own: what is stale has been decided, and two builds must not read each other's.
-    with tempfile.TemporaryDirectory(prefix="halo-build-") as folder:
-        loader = _StaleTargets(builder, targets, os.path.join(folder, "doit.json"))
-        DoitMain(loader, config_filenames=()).run(arguments)
-    return sum(builder.status(target).artifact is None for target in targets)
+    DoitMain(_StaleTargets(builder, targets, reporter), config_filenames=()).run(arguments)
+    return reporter.failed

@@ -23,11 +23,13 @@ def _group(kind: "Kind") -> click.Group:
     @group.command("list", help=f"List the {kind} of a workspace: id, scope, state, description.")
     @workspace_option
     def list_(*, workspace: str | None) -> None:
+        from halo.files.visible import visible
+
         rows = _rows(open_builder(workspace).places.tree(), kind)
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)]
-            click.echo("  ".join([*cells, row[3]]).rstrip())
+            click.echo(visible("  ".join([*cells, row[3]]).rstrip()))
 
     hidden = "It vanishes from rosters" if kind == "agents" else "It vanishes from the lists of skills"
 
@@ -110,8 +112,10 @@ def _switch(builder: "Builder", kind: "Kind", name: str, *, off: bool) -> None:
 
 
 def _content(path: str) -> bytes:
+    from halo.files.regular import read_regular
+    from halo.files.tree import DEFAULT_LIMIT
+
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path, DEFAULT_LIMIT)
     except FileNotFoundError:
         return b""

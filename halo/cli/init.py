@@ -100,9 +100,11 @@ def _write_schemas(folder: str) -> None:
 
 
 def _content(path: str) -> bytes | None:
+    from halo.files.regular import read_regular
+    from halo.files.tree import DEFAULT_LIMIT
+
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path, DEFAULT_LIMIT)
     except FileNotFoundError:
         return None
 

@@ -101,6 +101,9 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if debug:
             raise
-        click.echo(f"halo: {error.filename or ''}: {error.strerror or error}".replace(": :", ":"), err=True)
+        from halo.files.visible import shown
+
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"halo: {shown(f'{where}{error.strerror or error}')}", err=True)
         return 1
     return result if isinstance(result, int) else 0

@@ -13,6 +13,7 @@ def command(*, workspace: str | None) -> None:
     Secrets are masked, and so are values that nobody claims: the agent, skill or provider that they belong
     to is not there. These are kept; it finds them again when it comes back.
     """
+    from halo.files.visible import visible
     from halo.workspace.general import read_general
     from halo.workspace.values import list_values
 
@@ -35,9 +36,4 @@ def command(*, workspace: str | None) -> None:
     widths = [min(max(len(row[i]) for row in rows), 60) for i in range(3)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)]
-        click.echo(_plain("  ".join([*cells, row[3]]).rstrip()))
-
-
-def _plain(text: str) -> str:
-    """Keep a value on its line, and control characters out of the terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
+        click.echo(visible("  ".join([*cells, row[3]]).rstrip()))

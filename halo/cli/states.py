@@ -1,6 +1,7 @@
 """`halo build --kv`: model state ahead of time."""
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -21,9 +22,11 @@ def prepare_states(builder: "Builder", targets: list[Target]) -> None:
 
     from halo.models.catalogue import cache_dir
     from halo.models.opening import prepare_state
+    from halo.sessions.desk import Desk
     from halo.workspace.ids import serving_folder
 
     tree = builder.places.tree()
+    desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
     for target in targets:
         if not isinstance(target, AgentTarget):
             continue
@@ -33,6 +36,7 @@ def prepare_states(builder: "Builder", targets: list[Target]) -> None:
         runtime = artifact.manifest.runtime
         if runtime is None or runtime.binding.provider != "local":
             continue
+        desk.admit_model_file(runtime.binding, target)
         size = artifact.manifest.static_prefix.bytes
         prepared = asyncio.run(
             prepare_state(

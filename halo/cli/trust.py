@@ -16,15 +16,21 @@ from halo.errors import UsageError
 def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
     """Show what a workspace asks of this machine, and grant exactly that.
 
-    Without it no key goes to an endpoint that the workspace chose, and no environment variable that its
-    settings name gets into a prompt. A change of what it asks for needs a new grant.
+    Without it no key goes to an endpoint that the workspace chose; no environment variable that its settings
+    name, and no value of your own settings that only it lays claim to, gets into a prompt; no key of its own
+    is used, and no model file that it names is loaded. A change of what it asks for needs a new grant.
     """
     from halo.files.atomic import replace_file
     from halo.files.locks import hold
     from halo.models.endpoints import is_loopback
-    from halo.workspace.trust import read_demands, read_trust, render_trust, trust_file
+    from halo.workspace.trust import Demands, read_demands, read_grants, read_trust, render_trust, trust_file
 
     builder = open_builder(workspace)
+    if builder.bundle is not None and not revoke:
+        raise UsageError(
+            "this was unpacked from a bundle: there are no layers that could be trusted",
+            hint="its agents reach their provider's own endpoint and this machine, no other",
+        )
     places = builder.places
     path = trust_file(places.home)
     demands = read_demands(places.tree())
@@ -35,8 +41,18 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
             click.echo(f"{who} talks to {endpoint}{here} as {provider}, with that provider's key")
         for setting, variable in demands.environment:
             click.echo(f"settings.yaml: {setting} brings the environment variable {variable} into prompts")
-        if not demands.endpoints and not demands.environment:
+        for name in demands.values:  # no data frame
+            click.echo(f"the parameter {name} of your own settings may stand in prompts of this workspace")
+        for provider in demands.keys:
+            click.echo(f"settings.yaml: a key of {provider} that is not yours is used for what you send")
+        for name, path in demands.model_files:
+            who = f"settings.yaml: {name}" if "." in name else f"agent {name}"
+            click.echo(f"{who} loads the model file {path}, which native code reads")
+        if demands == Demands():
             click.echo("this workspace asks for nothing that needs trust")
+            return 0
+        if read_grants(places.tree(), places.workspace, places.home).demands == demands:
+            click.echo("all of this is allowed already", err=True)
             return 0
         if not yes and not sys.stdin.isatty():
             raise UsageError("nobody is here to ask", hint="read the lines above, then: halo trust --yes")

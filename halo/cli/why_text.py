@@ -1,7 +1,8 @@
 """Lays out an answer of `halo why` for a terminal."""
 
 from halo.build.why import Answer, Explained
-from halo.cli.blame_text import hidden, place, shown, written_by
+from halo.cli.blame_text import hidden, place, written_by
+from halo.files.visible import visible
 from halo.records.artifacts import Slot
 
 _MOST = 20  # lines, and other places, that are shown
@@ -17,7 +18,7 @@ def as_text(answer: Answer, wanted: str) -> str:
         for line in answer.lines[:_MOST]
     ]
     if (more := len(answer.lines) - _MOST) > 0:
-        blocks.append(f"{more:,} more lines match {shown(wanted)!r}; --format json shows all\n")
+        blocks.append(f"{more:,} more lines match {visible(wanted)!r}; --format json shows all\n")
     return "\n".join(blocks)
 
 
@@ -35,7 +36,7 @@ def _rows(origins: tuple[Explained, ...]) -> list[str]:
 
 def _group(group: list[Explained], *, alone: bool) -> list[tuple[str, str]]:
     first = group[0]
-    rows = [("slot", f"{shown(o.text)}: {_filled(o.slot)}") for o in group if o.slot is not None]
+    rows = [("slot", f"{visible(o.text)}: {_filled(o.slot)}") for o in group if o.slot is not None]
     if first.blame.state == "rules":
         return [*rows, ("made by", first.blame.note)]
     derived = all(origin.how == "derived" for origin in group)
@@ -62,7 +63,7 @@ def _filled(slot: Slot) -> str:
     what = {
         "builtin": _BUILTIN_SLOTS.get(slot.name, "by Halo"),
         "settings": f"the value of {slot.name} in the global settings",
-        "environment": f"{shown(slot.template)} of the workspace's settings, from the environment",
+        "environment": f"{visible(slot.template)} of the workspace's settings, from the environment",
     }.get(slot.origin, "a value that the session knows")
     return f"filled when a turn starts: {what}"
 
@@ -79,19 +80,19 @@ _REASONS = {
 
 def _instead(answer: Answer, wanted: str) -> list[str]:
     """Say that nothing matches, what comes near, and where else it stands."""
-    lines = [f'{answer.target}: no line matches "{shown(wanted)}"']
+    lines = [f'{answer.target}: no line matches "{visible(wanted)}"']
     lines += [f'  near  line {line.line}   "{_short(line.text)}"' for line in answer.near]
     for other in answer.elsewhere[:_MOST]:
-        by = place(other.by) if other.why == "hidden" else shown(other.by)
+        by = place(other.by) if other.why == "hidden" else visible(other.by)
         lines.append(f'  stands in  {place(other.source, other.line)}   "{_short(other.text)}"')
         lines.append("             " + _REASONS[other.why].format(by=by))
     if (more := len(answer.elsewhere) - _MOST) > 0:
         lines.append(f"  {more:,} more places; --format json shows all")
-    lines += [f"  not looked at  {shown(what)}" for what in answer.unread]
+    lines += [f"  not looked at  {visible(what)}" for what in answer.unread]
     return lines
 
 
 def _short(text: str) -> str:
     """Return a line that fits a terminal, cut visibly."""
-    text = shown(text.strip())
+    text = visible(text.strip())
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

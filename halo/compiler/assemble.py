@@ -1,10 +1,13 @@
 """Lays parts out as prompt.md and draws up the manifest: offsets, digests, slots, fingerprint."""
 
+import hashlib
+
 import msgspec
 
 from halo.compiler.pieces import Part, Piece, without_suppressions
 from halo.compiler.tokens import estimate
 from halo.compiler.version import COMPILER
+from halo.errors import LayerError
 from halo.files.canonical import canonical_json
 from halo.files.digests import sha256
 from halo.records.artifacts import (
@@ -27,6 +30,11 @@ from halo.records.tools import ToolSpec
 
 _RULE = "\n\n---\n\n"
 _BLANK = "\n\n"
+
+# Bytes and lines of a prompt. No model reads as much; values that placeholders repeat must not fill the
+# memory, nor what is kept of each line by who explains or checks a prompt.
+MOST_BYTES = 16 * 1024 * 1024
+MOST_LINES = 200_000
 
 
 class Compiled(msgspec.Struct, frozen=True):
@@ -66,11 +74,11 @@ def assemble(
 ) -> Compiled:
     """Join `parts`: a rule between two sections, else a blank line; one newline at the end.
 
-    A divider belongs to the part that it introduces, so that removing a part removes its divider.
+    A divider belongs to the part that it introduces, so that removing a part removes its divider. Raises
+    `LayerError` for a prompt of more than 16 MiB or 200,000 lines.
     """
-    data = bytearray()
+    layout = _Layout()
     segments: list[Segment] = []
-    slots: list[Slot] = []
     for i, part in enumerate(parts):
         pieces = list(part.pieces)
         divider = ""
@@ -79,9 +87,10 @@ def assemble(
             pieces.insert(0, Piece(divider, pieces[0].source, pieces[0].line))
         if i == len(parts) - 1:
             pieces.append(Piece("\n", pieces[-1].source, pieces[-1].line))
-        segments.append(_lay(part, pieces, divider.count("\n"), data, slots))
+        segments.append(layout.add(part, pieces, divider.count("\n")))
+    data, slots = bytes(layout.data), layout.slots
     prompt = data.decode()
-    static = bytes(data[: slots[0].start] if slots else data)
+    static = data[: slots[0].start] if slots else data
     manifest = Manifest(
         format=FORMAT,
         compiler=COMPILER,
@@ -102,38 +111,66 @@ def assemble(
     return Compiled(prompt, manifest)
 
 
-def _lay(part: Part, pieces: list[Piece], divider_lines: int, data: bytearray, slots: list[Slot]) -> Segment:
-    """Append `pieces` to `data`; note spans and slots; return the segment.
+class _Layout:
+    """The prompt as far as it is laid out: its bytes, their running digest, its lines and slots."""
 
-    Its lines are those of its own text, without the divider.
-    """
-    start = len(data)
-    first_line = data.count(b"\n") + 1 + divider_lines
-    spans: list[Span] = []
-    volatile = False
-    for piece in without_suppressions(pieces):
-        begin = len(data)
-        data += piece.text.encode()
-        if len(data) == begin:
-            continue
-        spans.append(Span(begin, len(data), piece.source, piece.line, piece.verbatim))
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.slots: list[Slot] = []
+        self._digest = hashlib.sha256()
+        self._newlines = 0
+        self._templates = 0  # bytes of the slots' templates, which the manifest repeats
+
+    def add(self, part: Part, pieces: list[Piece], divider_lines: int) -> Segment:
+        """Append `pieces`; note spans and slots; return the segment.
+
+        Its lines are those of its own text, without the divider.
+        """
+        start = len(self.data)
+        first_line = self._newlines + 1 + divider_lines
+        spans: list[Span] = []
+        volatile = False
+        for piece in without_suppressions(pieces):
+            begin = len(self.data)
+            self._append(piece)
+            end = len(self.data)
+            if end == begin:
+                continue
+            spans.append(Span(begin, end, piece.source, piece.line, piece.verbatim))
+            if piece.fill is not None:
+                volatile = True
+                self.slots.append(Slot(piece.fill.name, piece.fill.origin, begin, end, piece.fill.template))
+        own = bytes(self.data[start:])
+        self._digest.update(own)
+        return Segment(
+            id=part.id,
+            kind=part.kind,
+            scope=part.scope,
+            source=part.source,
+            start=start,
+            end=len(self.data),
+            first_line=first_line,
+            last_line=self._newlines + 1 - own.endswith(b"\n"),
+            tokens=estimate(own),
+            stability="volatile" if volatile else "static",
+            digest=sha256(own),
+            prefix_digest=self._digest.hexdigest(),
+            spans=tuple(spans),
+            hides=part.hides,
+        )
+
+    def _append(self, piece: Piece) -> None:
+        data = piece.text.encode()
         if piece.fill is not None:
-            volatile = True
-            slots.append(Slot(piece.fill.name, piece.fill.origin, begin, len(data), piece.fill.template))
-    own = bytes(data[start:])
-    return Segment(
-        id=part.id,
-        kind=part.kind,
-        scope=part.scope,
-        source=part.source,
-        start=start,
-        end=len(data),
-        first_line=first_line,
-        last_line=first_line + own.count(b"\n") - divider_lines - own.endswith(b"\n"),
-        tokens=estimate(own),
-        stability="volatile" if volatile else "static",
-        digest=sha256(own),
-        prefix_digest=sha256(bytes(data)),
-        spans=tuple(spans),
-        hides=part.hides,
-    )
+            self._templates += len(piece.fill.template)
+        self._newlines += data.count(b"\n")
+        large = len(self.data) + self._templates + len(data) > MOST_BYTES
+        if large or self._newlines > MOST_LINES:
+            raise LayerError(
+                "here the prompt grows beyond "
+                + (f"{MOST_BYTES:,} bytes" if large else f"{MOST_LINES:,} lines"),
+                file=piece.source,
+                line=piece.line,
+                hint="shorten the layers; what large data an agent needs, it reads with its tools",
+            )
+        self.data += data

@@ -1,6 +1,7 @@
 """What an agent can do, as its prompt says it: skills, the tool list, the format of calls."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from halo.compiler.compilation import Compilation
@@ -48,19 +49,18 @@ def skills_block(agent: Agent, skills: tuple[Skill, ...]) -> Part | None:
         "<available_skills>\n"
     )
     pieces = [Piece(lead, document.source, line)]
-    pieces.extend(Piece(_skill(skill), skill.source, skill.description_line) for skill in skills)
+    pieces.extend(piece for skill in skills for piece in _skill(skill))
     pieces.append(Piece("</available_skills>", document.source, line))
     return Part("skills", "skills", agent.scope, document.source, tuple(pieces))
 
 
-def _skill(skill: Skill) -> str:
-    return (
-        "  <skill>\n"
-        f"    <name>{_escape(skill.name)}</name>\n"
-        f"    <id>{skill.id}</id>\n"
-        f"    <description>{_escape(skill.description)}</description>\n"
-        "  </skill>\n"
-    )
+def _skill(skill: Skill) -> Iterator[Piece]:
+    """Yield the entry of a skill, each line from the line that says it; the id is that of the folder."""
+    name = f"  <skill>\n    <name>{_escape(skill.name)}</name>\n"
+    yield Piece(name, skill.source, skill.name_line)
+    yield Piece(f"    <id>{skill.id}</id>\n", skill.source, 1)
+    description = f"    <description>{_escape(skill.description)}</description>\n  </skill>\n"
+    yield Piece(description, skill.source, skill.description_line)
 
 
 def _escape(text: str) -> str:

@@ -22,6 +22,7 @@ from halo.workspace.settings import (
     lookup,
     read_settings,
 )
+from halo.workspace.yamldoc import YamlDocument
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w-][\w.-]*)\s*\}\}")
 
@@ -61,25 +62,27 @@ class Placeholders:
         self._own = own
         self._say = say
         self._declared: dict[str, Params] = {}
+        self._settings: dict[str, YamlDocument] = {}
+        self._answers: dict[str, Piece | Fill | str | None] = {}
+        self._warned: set[Diagnostic] = set()
 
     def render(self, layer: Layer) -> Iterator[Piece]:
         """Yield the body of `layer` in pieces: verbatim runs, values, slots."""
-        position, line = 0, layer.line
+        body, position, line = layer.body, 0, layer.line
+        seen, here = 0, layer.line  # `here` is the line of the character `seen`
         pattern = _IN_SKILL if self._own else _PLACEHOLDER
-        for match in pattern.finditer(layer.body):
-            if (piece := self._piece(match, layer.source, self._line(layer, match))) is None:
+        for match in pattern.finditer(body):
+            here += body.count("\n", seen, match.start())
+            seen = match.start()
+            if (piece := self._piece(match, layer.source, here)) is None:
                 continue
             if match.start() > position:
-                yield Piece(layer.body[position : match.start()], layer.source, line, verbatim=True)
+                yield Piece(body[position : match.start()], layer.source, line, verbatim=True)
             yield piece
             position = match.end()
-            line = layer.line + layer.body.count("\n", 0, position)  # a placeholder may span lines
-        if position < len(layer.body):
-            yield Piece(layer.body[position:], layer.source, line, verbatim=True)
-
-    @staticmethod
-    def _line(layer: Layer, match: re.Match[str]) -> int:
-        return layer.line + layer.body.count("\n", 0, match.start())
+            line = here + body.count("\n", seen, position)  # a placeholder may span lines
+        if position < len(body):
+            yield Piece(body[position:], layer.source, line, verbatim=True)
 
     def _piece(self, match: re.Match[str], source: str, line: int) -> Piece | None:
         """Resolve one placeholder; None leaves it as it is written, and says why where that matters."""
@@ -104,32 +107,43 @@ class Placeholders:
         return self._param(param[1], param[2], text, source, line)
 
     def _param(self, owner: str, key: str, text: str, source: str, line: int) -> Piece | None:
+        name = f"{owner}.params.{key}"
+        if name not in self._answers:
+            self._answers[name] = self._answer(owner, key, name)
+        match self._answers[name]:
+            case Piece() as value:
+                return value
+            case Fill() as fill:
+                return Piece(text, source, line, fill=fill)
+            case str(why):
+                self._warn(source, line, f"{text}{why}")
+                return None
+        # A secret is substituted by the tool that runs, which does not know whose the short form was.
+        return Piece(f"{{{{{name}}}}}", source, line) if name not in text else None
+
+    def _answer(self, owner: str, key: str, name: str) -> Piece | Fill | str | None:
+        """Look a parameter up: its text, a slot, why it has none, or None for a secret."""
         params = self._params(owner)
         declared = params.declared.get(key)
-        name = f"{owner}.params.{key}"
-        # A secret is substituted by the tool that runs, which does not know whose the short form was.
-        secret = Piece(f"{{{{{name}}}}}", source, line) if name not in text else None
         if params.is_secret(key):
-            return secret
+            return None
         setting, scope = self._setting(name)
         if setting is None:
             if declared is None or declared.param.default is None:
-                self._warn(source, line, f"{text} has no value in the settings and no default")
-                return None
+                return " has no value in the settings and no default"
             return _default(declared)
         if not setting.text and setting.value != "":
-            self._warn(source, line, f"{text}: a list or map cannot stand in text")
-            return None
+            return ": a list or map cannot stand in text"
         if declared is not None and (wrong := misfit(declared.param, setting)):
-            raise LayerError(f"{name}: {wrong}", file=setting.source, line=setting.line)
+            raise LayerError(f"{name} {wrong}", file=setting.source, line=setting.line)
         if setting.names and key not in (
             params.opened_by_user if scope == GLOBAL_SETTINGS else params.opened
         ):
-            return secret  # a value with <<ENV>> counts as secret
+            return None  # a value with <<ENV>> counts as secret
         if scope == GLOBAL_SETTINGS:
-            return Piece(text, source, line, fill=Fill(name, "settings"))
+            return Fill(name, "settings")
         if setting.names:
-            return Piece(text, source, line, fill=Fill(name, "environment", setting.text))
+            return Fill(name, "environment", setting.text)
         return Piece(setting.text, setting.source, setting.line)
 
     def _params(self, owner: str) -> Params:
@@ -139,13 +153,19 @@ class Placeholders:
 
     def _setting(self, dotted: str) -> tuple[Setting | None, str]:
         for source in (WORKSPACE_SETTINGS, GLOBAL_SETTINGS):
-            setting = lookup(read_settings(self._tree, source), dotted)
+            if source not in self._settings:
+                self._settings[source] = read_settings(self._tree, source)
+            setting = lookup(self._settings[source], dotted)
             if setting is not None:
                 return setting, source
         return None, ""
 
     def _warn(self, source: str, line: int, message: str) -> None:
-        self._say(Diagnostic("placeholder-literal", "warning", message, source, line))
+        """Say what is odd, once for a line."""
+        remark = Diagnostic("placeholder-literal", "warning", message, source, line)
+        if remark not in self._warned:
+            self._warned.add(remark)
+            self._say(remark)
 
 
 def _default(declared: Declared) -> Piece:

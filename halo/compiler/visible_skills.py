@@ -20,7 +20,7 @@ def listed_skills(job: Compilation) -> tuple[Skill, ...]:
     known = shelves(job.tree, "skills")
     for i, skill_id in enumerate(job.agent.config.skills):
         try:
-            found.setdefault(skill_id, read_skill(job.tree, skill_id, known))
+            found.setdefault(skill_id, read_skill(job.tree, skill_id, known, hides=False))
         except (UnknownNameError, UsageError) as error:
             raise document.error(f"skills: {error.message}", "skills", i, hint=error.hint) from None
         except (LayerError, TreeError) as error:

@@ -4,6 +4,7 @@ The lock file is never deleted: a process that waits for a deleted file holds a 
 """
 
 import os
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -79,9 +80,11 @@ def hold(path: str, *, what: str, timeout: float = 0.0) -> FileLock:
 
 
 def _write_pid(fd: int) -> None:
-    os.ftruncate(fd, 0)
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.write(fd, b"%d\n" % os.getpid())
+    # On a full disk the lock holds without it, and what makes room may need the lock.
+    with suppress(OSError):
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.write(fd, b"%d\n" % os.getpid())
 
 
 def _read_pid(path: str) -> int | None:

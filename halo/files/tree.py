@@ -19,7 +19,7 @@ from halo.files.tree_base import (
 )
 from halo.files.tree_disk import DiskTree
 from halo.files.tree_memory import MemoryTree, OverlayTree
-from halo.files.tree_recording import EXISTS, UNREADABLE, Input, RecordingTree, observe, read_part
+from halo.files.tree_recording import EXISTS, UNREADABLE, Input, RecordingTree, note, observe, read_part
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -36,6 +36,7 @@ __all__ = [
     "RecordingTree",
     "Tree",
     "join",
+    "note",
     "observe",
     "problems_of",
     "read_part",

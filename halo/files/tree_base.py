@@ -1,12 +1,16 @@
 """What every tree has in common: paths, kinds, errors and the protocol (imported through `tree`)."""
 
-from typing import Protocol, runtime_checkable
+import re
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
 from halo.errors import TreeError
 from halo.files.roots import Kind
 from halo.files.stamps import Stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DEFAULT_LIMIT = 4 * 1024 * 1024  # bytes; a prompt source is text, and nobody's context holds more
 
@@ -55,15 +59,6 @@ class Tree(Protocol):
 
 
 @runtime_checkable
-class StampedTree(Protocol):
-    """A tree that knows stat data."""
-
-    def stamp(self, path: str) -> Stamp | None:
-        """Return the stat data of `path`; None when it has none, so that only its content can be compared."""
-        ...
-
-
-@runtime_checkable
 class ReportingTree(Protocol):
     """A tree that remembers what its listings left out."""
 
@@ -74,8 +69,13 @@ class ReportingTree(Protocol):
 
 
 def stamp_of(tree: Tree, path: str) -> Stamp | None:
-    """Return the stat data of `path` in `tree`, None when the tree has none."""
-    return tree.stamp(path) if isinstance(tree, StampedTree) else None
+    """Return the stat data of `path` in `tree`; None when it has none, so that only content can be compared.
+
+    A tree that knows stat data has a method `stamp`. That is asked for by name, because a check against a
+    protocol costs more than the stat.
+    """
+    stamp: Callable[[str], Stamp | None] | None = getattr(tree, "stamp", None)
+    return stamp(path) if stamp is not None else None
 
 
 def problems_of(tree: Tree) -> tuple[Problem, ...]:
@@ -147,6 +147,9 @@ def too_large(path: str, limit: int) -> TreeError:
     )
 
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
 def unlistable(name: str) -> str | None:
     """Say why a listing leaves `name` out, None when it does not.
 
@@ -154,6 +157,8 @@ def unlistable(name: str) -> str | None:
     """
     if "\n" in name or "\r" in name:
         return "holds a line break"
+    if _CONTROL.search(name):
+        return "holds a control character"
     if "\\" in name:
         return "holds a backslash"
     try:

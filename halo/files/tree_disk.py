@@ -3,10 +3,11 @@
 import errno
 import os
 import stat as st_modes
+import sys
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from halo.errors import TreeError
+from halo.errors import StartError, TreeError
 from halo.files.roots import ConfinedRoot, Kind
 from halo.files.stamps import Stamp
 from halo.files.tree_base import (
@@ -25,6 +26,9 @@ from halo.files.tree_base import (
 
 _ATTEMPTS = 5  # readings of a file that changes meanwhile; an editor's save is over by then
 _BLOCK = 1 << 20  # bytes a read
+
+# What this Python takes the bytes of file names for.
+_ENCODING = sys.getfilesystemencoding()
 
 _T = TypeVar("_T")
 
@@ -50,6 +54,8 @@ class DiskTree:
             raise not_a_directory(path) from None
         entries: list[Entry] = []
         for name, kind, link in found:
+            if not name.isascii() and _ENCODING != "utf-8":
+                raise _other_encoding(f"{name!a} in {path}")
             if reason := unlistable(name):
                 self._problems[path, name] = left_out(path, name, reason)
             else:
@@ -86,8 +92,17 @@ class DiskTree:
             return action(root, rel)
         except OSError as error:
             raise _translated(error, path) from error
+        except UnicodeEncodeError as error:
+            raise _other_encoding(f"{path!a}") from error
         except TreeError as error:
             raise type(error)(error.message, file=path, hint=error.hint) from error
+
+
+def _other_encoding(name: str) -> StartError:
+    return StartError(
+        f"this Python takes file names for {_ENCODING}, which {name} is not",
+        hint="set PYTHONUTF8=1, or a UTF-8 locale: the same files must make the same prompts",
+    )
 
 
 def _translated(error: OSError, path: str) -> TreeError:

@@ -121,8 +121,27 @@ class RecordingTree:
         self._record(Input(path, "file", sha256(data), None))
 
     def inputs(self) -> tuple[Input, ...]:
-        """Return what was consulted so far, sorted by path."""
-        return tuple(self._inputs[key] for key in sorted(self._inputs))
+        """Return what was consulted so far, sorted by path, without what follows from the rest.
+
+        That is the existence of a file of which something was read, and of a folder in which something was
+        found: neither can change without the other.
+        """
+        implied: set[str] = set()
+        for path, part in self._inputs:
+            known = self._inputs[path, part]
+            if known.kind == "absent" or known.digest == UNREADABLE:
+                continue
+            if part:
+                implied.add(path)
+            above = parent(path)
+            while above is not None and above not in implied:
+                implied.add(above)
+                above = parent(above)
+        return tuple(
+            known
+            for key in sorted(self._inputs)
+            if (known := self._inputs[key]).digest != EXISTS or known.path not in implied
+        )
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -205,7 +224,8 @@ def observe(tree: Tree, known: Input, project: Project | None = None, limit: int
 
 
 def _digest_of(entries: tuple[Entry, ...]) -> str:
-    return listing_digest((entry.name, entry.kind) for entry in entries)
+    """Digest a listing; what has become a link is not what it was, for who leaves links out."""
+    return listing_digest((e.name, f"{e.kind} link" if e.link else e.kind) for e in entries)
 
 
 def _kind_or_other(tree: Tree, path: str) -> Kind:

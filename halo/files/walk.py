@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from halo.errors import TreeError
 
+MAX_DEPTH = 500  # folders below a root: each of them is open during a walk
+
 MAX_LINKS = 40  # symlinks in one walk, the limit of Linux's own path lookup
 
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -77,6 +79,10 @@ class _Position:
         self.fds = [os.open(root, _WALK)]
 
     def down(self, name: str) -> None:
+        if len(self.names) >= MAX_DEPTH:
+            raise TreeError(
+                f"lies more than {MAX_DEPTH} folders deep", file=self.rel, hint="move it further up"
+            )
         self.fds.append(os.open(name, _WALK | NOFOLLOW, dir_fd=self.fds[-1]))
         self.names.append(name)
 

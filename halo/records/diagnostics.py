@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from halo.files.visible import shown
+
 Severity = Literal["info", "warning", "error"]
 
 # What every build says again, for as long as it is so: text of a layer is missing from a prompt.
@@ -25,4 +27,4 @@ class Diagnostic(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         where = f"{self.source}:{self.line}: " if self.line else f"{self.source}: " if self.source else ""
-        return f"{where}{self.severity}: {self.message} [{self.code}]"
+        return shown(f"{where}{self.severity}: {self.message} [{self.code}]")

@@ -20,6 +20,8 @@ def permits(access: Access, needed: Access) -> bool:
 
 # Lower case only: `Src` and `src` must not share a file where names ignore case.
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
+# Devices on Windows, whatever ending they have.
+_RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{d}{i}" for d in ("com", "lpt") for i in range(1, 10))})
 _LONGEST = 160  # of an encoded directory; file names may have 255 bytes on common file systems
 
 
@@ -32,6 +34,8 @@ def encode_directory(directory: str) -> str:
         c if c in _SAFE else "".join(f"%{b:02x}" for b in c.encode("utf-8", "surrogatepass"))
         for c in directory
     )
+    if encoded.partition(".")[0] in _RESERVED:
+        encoded = f"%{ord(encoded[0]):02x}{encoded[1:]}"
     if len(encoded) > _LONGEST:
         digest = hashlib.sha256(directory.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return f"{encoded[:_LONGEST]}~{digest}"

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from halo.build.builder import Builder
+from halo.errors import ModelFileError
 from halo.files.roots import ConfinedRoot
 from halo.models.adapter import Adapter
 from halo.models.opening import open_adapter
-from halo.records.artifacts import Artifact
+from halo.records.artifacts import Artifact, Binding
 from halo.records.messages import Message
 from halo.records.targets import AgentTarget, SkillTarget, Target
 from halo.records.tools import SESSION_TOOLS
@@ -21,7 +22,7 @@ from halo.sessions.values import Moment, Values, argument_values, slot_values
 from halo.tools.base import Surroundings
 from halo.tools.toolbox import Toolbox
 from halo.workspace.ids import is_id, outside_folders
-from halo.workspace.trust import Grants, read_grants
+from halo.workspace.trust import Grants, names_a_file, read_grants
 
 
 class Equipment(msgspec.Struct, frozen=True):
@@ -36,7 +37,8 @@ def equip(desk: "Desk", target: AgentTarget, message: str, *, frozen: bool) -> t
     builder = desk.builder
     get: Callable[[Target], Artifact] = builder.frozen if frozen else builder.ensure
     artifact = get(target)
-    said = read_message(message, artifact, builder.places.workspace, desk.tree, get)
+    bundled = builder.bundle.ruled if builder.bundle is not None else frozenset()
+    said = read_message(message, artifact, builder.places.workspace, desk.tree, get, bundled)
     skills = {s.id: get(SkillTarget(s.id)) for s in artifact.manifest.skills}
     if said.skill is not None:
         skills[said.skill.id] = said.skill.artifact
@@ -48,7 +50,7 @@ def gather(desk: "Desk", equipment: Equipment) -> Values:
     artifact = equipment.artifact
     slots = [s for a in (artifact, *equipment.skills.values()) for s in a.manifest.slots]
     moment = Moment.of(artifact, desk.builder.places.workspace, "", this_machine(artifact.manifest.slots))
-    asks = any(s.origin == "environment" for s in slots)
+    asks = any(s.origin in ("environment", "settings") for s in slots)
     return slot_values(slots, moment, desk.tree, desk.environ, desk.grants() if asks else Grants())
 
 
@@ -68,19 +70,42 @@ class Desk:
         """Return what the user allowed this workspace."""
         return read_grants(self.tree, self.builder.places.workspace, self.builder.places.home)
 
+    def _trusts(self, binding: Binding, target: AgentTarget) -> bool:
+        """Tell whether the user allowed the endpoint of an agent.
+
+        Never one that came in a bundle: no layer says whose it is, and an artifact is not asked.
+        """
+        if not binding.endpoint or self.builder.bundle is not None:
+            return False
+        return self.grants().endpoint(
+            self.tree, target.agent, binding.provider, binding.endpoint, target.profile
+        )
+
+    def admit_model_file(self, binding: Binding, target: AgentTarget) -> None:
+        """Raise `ModelFileError` for a model file that the workspace names and the user has not allowed.
+
+        Native code reads it. Models that Halo fetched are verified by their digest.
+        """
+        if not names_a_file(binding.provider, binding.model):
+            return
+        if self.builder.bundle is None and self.grants().model_file(self.tree, target.agent, target.profile):
+            return
+        raise ModelFileError(
+            f"the model file {binding.model} is named by this workspace, and nobody has allowed it",
+            hint="halo trust shows what the workspace asks for",
+        )
+
     def adapter(self, artifact: Artifact, target: AgentTarget) -> Adapter:
         """Open the model that the artifact of `target` is bound to."""
         runtime = artifact.manifest.runtime
         assert runtime is not None  # noqa: S101  # agents have one
         binding = runtime.binding
+        self.admit_model_file(binding, target)
         return open_adapter(
             binding,
             tool_mode=runtime.tool_mode,
-            key=provider_key(binding.provider, self.tree, self.environ),
-            trusted=bool(binding.endpoint)
-            and self.grants().endpoint(
-                self.tree, target.agent, binding.provider, binding.endpoint, target.profile
-            ),
+            key=provider_key(binding.provider, self.tree, self.environ, self.grants),
+            trusted=self._trusts(binding, target),
             context_tokens=runtime.context_tokens,
             cache=self.cache,
             base_dir=self.builder.places.workspace,

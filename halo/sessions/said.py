@@ -54,14 +54,19 @@ class Said(msgspec.Struct, frozen=True):
 
 
 def read_message(
-    typed: str, artifact: Artifact, workspace: str, tree: Tree, get: Callable[[Target], Artifact]
+    typed: str,
+    artifact: Artifact,
+    workspace: str,
+    tree: Tree,
+    get: Callable[[Target], Artifact],
+    bundled: frozenset[str] = frozenset(),
 ) -> Said:
     """Read what the user typed to the agent of `artifact`.
 
     Markers first, then a slash at the beginning of the rest: what is put in is never looked at. Raises
     `UsageError` for a skill that is refused, and for a message of markers that lead to nothing.
     """
-    scoped = expand_scopes(typed, workspace, tree, get)
+    scoped = expand_scopes(typed, workspace, tree, get, bundled)
     slash = read_slash(scoped.text, artifact.manifest.commands)
     invoked = Invoked(slash.skill, get(SkillTarget(slash.skill)), slash.arguments) if slash.skill else None
     notices = [f"warning: {problem}" for problem in scoped.problems]

@@ -91,10 +91,17 @@ def _with_gap(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def expand_scopes(message: str, workspace: str, tree: Tree, get: Callable[[ScopeTarget], Artifact]) -> Scoped:
+def expand_scopes(
+    message: str,
+    workspace: str,
+    tree: Tree,
+    get: Callable[[ScopeTarget], Artifact],
+    bundled: frozenset[str] = frozenset(),
+) -> Scoped:
     """Take the markers out of `message` and get the rules that they name.
 
-    `workspace` is the absolute path of its root; `get` returns the artifact of a directory's rules. A marker
+    `workspace` is the absolute path of its root; `get` returns the artifact of a directory's rules; `bundled`
+    are the directories whose rules came in a bundle, so that the tree does not have them. A marker
     that leads to no rules is a problem that is said. Raises `UsageError` for a message that is nothing but
     such markers, and what `get` raises for rules that cannot be compiled.
     """
@@ -107,7 +114,7 @@ def expand_scopes(message: str, workspace: str, tree: Tree, get: Callable[[Scope
             directory = _directory(workspace, named)
             if directory in artifacts:
                 continue
-            artifact = get(ScopeTarget(_nearest(tree, directory, named)))
+            artifact = get(ScopeTarget(_nearest(tree, directory, named, bundled)))
         except UsageError as error:
             problems.append(f"@scope {named}: {error.message}")
             continue
@@ -131,7 +138,7 @@ def _directory(workspace: str, named: str) -> str:
     return directory
 
 
-def _nearest(tree: Tree, directory: str, named: str) -> str:
+def _nearest(tree: Tree, directory: str, named: str, bundled: frozenset[str]) -> str:
     """Return the deepest directory on the way that has rules: its artifact holds the whole chain.
 
     It is the one that `halo build` makes. Raises `UsageError` where there is none.
@@ -139,7 +146,7 @@ def _nearest(tree: Tree, directory: str, named: str) -> str:
     parts = directory.split("/")
     for depth in range(len(parts), 0, -1):
         level = "/".join(parts[:depth])
-        if tree.kind(f"workspace:{level}/.halo/INSTRUCTIONS.md") != "absent":
+        if level in bundled or tree.kind(f"workspace:{level}/.halo/INSTRUCTIONS.md") != "absent":
             return level
     raise UsageError(f"there is no .halo/INSTRUCTIONS.md on the way to {named}")
 

@@ -67,9 +67,9 @@ class Values(NamedTuple):
 def slot_values(
     slots: Iterable[Slot], moment: Moment, tree: Tree, environ: Mapping[str, str], grants: Grants
 ) -> Values:
-    """Gather values for `slots`; `grants` say which variables the workspace may read.
+    """Gather values for `slots`; `grants` say which of the machine's variables and values may be read.
 
-    It could otherwise send any variable of this machine to a model.
+    The workspace could otherwise send any of them to a model.
     """
     values: dict[str, str] = {}
     warnings: list[str] = []
@@ -101,6 +101,11 @@ def slot_values(
                 )
             case "environment":
                 _expand_into(values, warnings, slot.name, slot.template, environ)
+            case "settings" if not grants.value(tree, slot.name):
+                warnings.append(
+                    f"{{{{{slot.name}}}}} stays as it is: it is a value of this machine's settings "
+                    "to which only this workspace lays claim; halo trust shows what it asks for"
+                )
             case "settings":
                 setting = _global_value(tree, slot.name)
                 if setting is None:

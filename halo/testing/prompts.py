@@ -3,8 +3,11 @@
 import difflib
 from typing import NamedTuple
 
+import msgspec
+
 from halo.compiler.assemble import Compiled
 from halo.compiler.compile import compile_target
+from halo.errors import UsageError
 from halo.records.artifacts import Manifest
 from halo.records.targets import AgentTarget, Role, Target
 from halo.workspace.disabling import list_enabled
@@ -36,7 +39,7 @@ class Prompts:
     """The prompts of one workspace, compiled in memory when they are asked for.
 
     Call it with the id of an agent, and what else makes a target (role, directory, mode, platform, access,
-    profile); or with a target. Raises what the compiler raises.
+    profile); or with a target. Raises what the compiler raises, and `UsageError` for a word that is none.
     """
 
     def __init__(self, places: Places, *, with_global: bool) -> None:
@@ -44,7 +47,7 @@ class Prompts:
 
     def __call__(self, agent: str | Target = "default", **options: str) -> Prompt:
         """Compile a prompt."""
-        target = AgentTarget(agent, **options) if isinstance(agent, str) else agent  # type: ignore[arg-type]
+        target = _target(agent, options) if isinstance(agent, str) else agent
         return Prompt.of(target, compile_target(self._tree, target))
 
     def targets(self) -> list[AgentTarget]:
@@ -55,6 +58,14 @@ class Prompts:
         agents = list_enabled(self._tree, read_general(self._tree), "agents")
         own = [a for a in agents if serving_folder(self._tree, "agents", a).scope != "builtin"]
         return [AgentTarget(agent, role) for agent in own for role in _ROLES]
+
+
+def _target(agent: str, options: dict[str, str]) -> AgentTarget:
+    target = AgentTarget(agent, **options)  # type: ignore[arg-type]
+    try:
+        return msgspec.convert(msgspec.to_builtins(target), AgentTarget)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"halo_prompt: {error}") from None
 
 
 class Place(NamedTuple):
@@ -71,7 +82,7 @@ def differences(prompt: Prompt, expected: str) -> list[Place]:
     from halo.build.origins import prompt_lines
 
     lines = prompt_lines(prompt, prompt.manifest)
-    before, after = expected.splitlines(), [line.text for line in lines]
+    before, after = expected.removesuffix("\n").split("\n"), [line.text for line in lines]
     found = []
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for group in matcher.get_grouped_opcodes(_CONTEXT):

@@ -71,14 +71,14 @@ def list_agents(tree: Tree) -> list[str]:
     return list_ids(tree, "agents")
 
 
-def read_agent(tree: Tree, agent_id: str) -> Agent:
-    """Read the agent.yaml of the folder that serves `agent_id`.
+def read_agent(tree: Tree, agent_id: str, *, hides: bool = True) -> Agent:
+    """Read the agent.yaml of the folder that serves `agent_id`; `hides` as in `serving_folder`.
 
     Raises `UnknownNameError` for an unknown agent, `LayerError` (file and line) for a broken agent.yaml.
     """
     if agent_id in RESERVED_AGENT_IDS:
         raise UsageError(f"an agent cannot be called {agent_id!r}", hint="rename its folder")
-    served = serving_folder(tree, "agents", agent_id)
+    served = serving_folder(tree, "agents", agent_id, hides=hides)
     source = f"{served.folder}/agent.yaml"
     try:
         text = canonical_text(tree.read(source), source)
@@ -117,7 +117,7 @@ def read_team(tree: Tree, agent: Agent, general: General) -> tuple[Agent, ...]:
     members: dict[str, Agent] = {}
     for i, member in enumerate(agent.config.team):
         try:
-            members[member] = agent if member == agent.id else read_agent(tree, member)
+            members[member] = agent if member == agent.id else read_agent(tree, member, hides=False)
         except (UnknownNameError, UsageError) as error:
             raise agent.document.error(f"team: {error.message}", "team", i, hint=error.hint) from None
     visible = [

@@ -7,6 +7,7 @@ import msgspec
 from halo.errors import LayerError, UnknownNameError
 from halo.files.tree import Tree
 from halo.workspace.general import PromptSettings
+from halo.workspace.hidden import blanked
 from halo.workspace.layers import Layer, shared_layer, split_front_matter
 from halo.workspace.personas import Hook, consult_persona, replaced
 from halo.workspace.prompt_lines import prompt_setting_at, prompt_setting_error
@@ -14,7 +15,8 @@ from halo.workspace.prompt_lines import prompt_setting_at, prompt_setting_error
 # First-run guidance: it is for a root agent while the user is unknown, as prompts/bootstrap/ is.
 BOOTSTRAP = "BOOTSTRAP.md"
 
-# What lies in `.halo/` and is no text for models: values, conversations, what was made from layers.
+# What lies in `.halo/` and is no text for models: values, conversations, what was made from layers. So is
+# anything hidden: a global folder may be a git repository, with a token in its configuration.
 _CLOSED = frozenset(
     {"settings.yaml", "secrets", "sessions", "artifacts", "build", "traces", "batch", "evo", "trust.yaml"}
 )
@@ -61,9 +63,9 @@ def _misnamed(name: str) -> str:
     parts = name.split("/")
     if not name or name.startswith("/") or any(part in ("", ".", "..") for part in parts):
         return "is not a path below .halo/"
-    if len(name) > _LONGEST_NAME or not name.isprintable() or name != name.strip() or set(name) & set("\\:"):
+    if len(name) > _LONGEST_NAME or blanked(name) != name.strip() or set(name) & set("\\:\n\t"):
         return "is not a name that every system can hold"
-    if parts[0].casefold() in _CLOSED:
+    if parts[0].casefold() in _CLOSED or any(part.startswith(".") for part in parts):
         return "is kept out of prompts"
     return ""
 

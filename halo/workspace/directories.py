@@ -11,11 +11,15 @@ MOST = 20_000  # directories that are looked into
 
 
 class Inside(NamedTuple):
-    """What a directory holds: the names of those below it that are entered, a `.halo/`, rules of its own."""
+    """What a directory holds: the names of those below it that are entered, a `.halo/`, rules of its own.
+
+    `closed`: why rules that seem to be there are not seen.
+    """
 
     below: tuple[str, ...]
     halo: bool
     rules: bool
+    closed: str = ""
 
 
 class Directories(NamedTuple):
@@ -37,15 +41,20 @@ def look_into(tree: Tree, directory: str) -> Inside:
     """
     below: list[str] = []
     halo = False
+    closed = ""
     for entry in tree.list(f"workspace:{directory}"):
         if entry.kind != "dir" or entry.link:
+            if entry.name == ".halo" and entry.kind != "dir" and directory:
+                closed = "its .halo is no folder of this workspace"
             continue
         if entry.name == ".halo":
             halo = bool(directory)
         elif not entry.name.startswith(".") and entry.name not in _SKIPPED:
             below.append(f"{directory}/{entry.name}" if directory else entry.name)
-    rules = halo and tree.kind(f"workspace:{directory}/.halo/INSTRUCTIONS.md") == "file"
-    return Inside(tuple(below), halo, rules)
+    rules = tree.kind(f"workspace:{directory}/.halo/INSTRUCTIONS.md") if halo else "absent"
+    if rules in ("dir", "other"):
+        closed = "its .halo/INSTRUCTIONS.md is no file of this workspace"
+    return Inside(tuple(below), halo, rules == "file", closed)
 
 
 def find_directories(tree: Tree) -> Directories:
@@ -68,5 +77,7 @@ def find_directories(tree: Tree) -> Directories:
             continue
         if inside.rules:
             with_rules.append(directory)
+        if inside.closed:
+            closed.append((f"workspace:{directory}", inside.closed))
         pending += inside.below
     return Directories(sorted(with_rules), closed, complete=True)

@@ -3,11 +3,10 @@
 import posixpath
 from typing import NamedTuple
 
-from halo.files.canonical import canonical_text
-from halo.files.tree import NotFound, Tree
+from halo.files.tree import Tree
 from halo.records.artifacts import Scope
 from halo.workspace.export_mark import State, state_of
-from halo.workspace.layers import Layer, unusable
+from halo.workspace.layers import Layer, read_text
 from halo.workspace.lenient_front import Split, split_lenient
 
 _MARKDOWN = (".md", ".mdc", ".markdown", ".cursorrules")
@@ -30,13 +29,9 @@ def read_foreign(tree: Tree, source: str) -> Foreign | None:
 
     Raises `TreeError` and `LayerError` for what cannot be read, and for what is not text.
     """
-    try:
-        data = tree.read(source)
-    except NotFound:
-        if tree.kind(source) == "other":
-            raise unusable(source) from None
+    text = read_text(tree, source)
+    if text is None:
         return None
-    text = canonical_text(data, source)
     _, body, line = split_lenient(text) if is_markdown(source) else Split({}, text, 1)
     stripped = body.lstrip()
     if not stripped:

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from halo.errors import LayerError
-from halo.files.canonical import canonical_json, canonical_text
+from halo.files.canonical import canonical_json
 from halo.files.tree import NotFound, Tree, read_part
 from halo.workspace.models import ModelSettings, settings_problem
-from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, read_settings
-from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
+from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, parse_settings, read_settings
+from halo.workspace.yamldoc import YamlDocument, convert
 
 # The part of settings.yaml that every agent rests on; the values of parameters are other parts.
 GENERAL = "general"
@@ -25,7 +25,10 @@ SkillFolder = Literal[".agents/skills", ".claude/skills"]
 
 
 class Disabled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`general.disabled`: an id, whoever serves it, or `workspace:id`, `global:id`, `builtin:id`."""
+    """`general.disabled`: an id, whoever serves it, or `workspace:id`, `global:id`, `builtin:id`.
+
+    The lists of both settings files are joined.
+    """
 
     agents: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
@@ -78,7 +81,7 @@ class General(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def general_part(data: bytes) -> bytes:
     """Return the `general` block of a settings file as canonical JSON; nothing where there is none."""
-    document = load_yaml(canonical_text(data, GENERAL), GENERAL)
+    document = parse_settings(data, GENERAL)
     block = document.value.get(GENERAL) if isinstance(document.value, dict) else None
     return canonical_json(block) if block is not None else b""
 
@@ -90,6 +93,14 @@ def read_general(tree: Tree) -> General:
         part = _part(tree, source)
         if part:
             merged = _over(merged, json.loads(part))
+    disabled = [read_general_of(tree, source).disabled for source in (GLOBAL_SETTINGS, WORKSPACE_SETTINGS)]
+    if disabled[0] == Disabled():
+        return _typed(canonical_json(merged))
+    # What the machine switches off stays off: these lists are joined.
+    merged["disabled"] = {
+        kind: tuple(dict.fromkeys(entry for d in disabled for entry in getattr(d, kind)))
+        for kind in Disabled.__struct_fields__
+    }
     return _typed(canonical_json(merged))
 
 

@@ -1,8 +1,7 @@
 """Characters in a text that a reader does not see, or that change the order in which the text is seen."""
 
 import re
-import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -13,7 +12,8 @@ class Hidden(NamedTuple):
     name: str
 
 
-# Controls; what joins, directs and fills without a shape; tags; variation selectors beyond the common ones.
+# Controls; what joins, directs and fills without a shape; tags; variation selectors beyond the common ones. A
+# fixed list: the tables of an interpreter differ from version to version, and artifacts must not.
 _SUSPECT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
@@ -30,12 +30,11 @@ def find_hidden(text: str) -> Iterator[Hidden]:
     Not what scripts and emoji need: a joiner between two visible characters that are not ASCII, and the
     tags of a flag.
     """
-    flags = {i for flag in _FLAG.finditer(text) for i in range(*flag.span())}
+    import unicodedata
+
     line, counted = 1, 0
-    for match in _SUSPECT.finditer(text):
-        at, char = match.start(), match[0]
-        if at in flags or (char in _JOINERS and _joins(text, at)):
-            continue
+    for at in _positions(text):
+        char = text[at]
         line += text.count("\n", counted, at)
         counted = at
         name = unicodedata.name(
@@ -44,8 +43,33 @@ def find_hidden(text: str) -> Iterator[Hidden]:
         yield Hidden(line, f"U+{ord(char):04X} {name}")
 
 
+def _positions(text: str) -> Iterator[int]:
+    flags = {i for flag in _FLAG.finditer(text) for i in range(*flag.span())}
+    for match in _SUSPECT.finditer(text):
+        at = match.start()
+        if at not in flags and not (match[0] in _JOINERS and _joins(text, at)):
+            yield at
+
+
 def _joins(text: str, at: int) -> bool:
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     return bool(before and after) and not any(
         c.isascii() or _SUSPECT.match(c) or c.isspace() for c in (before, after)
     )
+
+
+def named(hidden: Iterable[Hidden]) -> str:
+    """Name hidden characters in a sentence, each once, the first three."""
+    names = list(dict.fromkeys(one.name for one in hidden))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"characters that nobody sees: {', '.join(names[:3])}{more}"
+
+
+def blanked(text: str) -> str:
+    """Return `text` with a space in the place of each hidden character."""
+    if _SUSPECT.search(text) is None:
+        return text
+    seen = list(text)
+    for at in _positions(text):
+        seen[at] = " "
+    return "".join(seen)

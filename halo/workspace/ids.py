@@ -144,11 +144,14 @@ class Served(NamedTuple):
     hides: tuple[str, ...]
 
 
-def serving_folder(tree: Tree, kind: str, name: str, on: tuple[Shelf, ...] | None = None) -> Served:
+def serving_folder(
+    tree: Tree, kind: str, name: str, on: tuple[Shelf, ...] | None = None, *, hides: bool = True
+) -> Served:
     """Find the folder that serves agent or skill `name`; `on` are its shelves, if they are known already.
 
-    Whole-folder override: the first shelf that has it serves it entirely. Raises `UnknownNameError` with near
-    misses, `TreeError` where a link that leads out of its root stands in its place.
+    Whole-folder override: the first shelf that has it serves it entirely. Without `hides` it is not asked
+    what that hides: who does not show it shall not rest on it. Raises `UnknownNameError` with near misses,
+    `TreeError` where a link that leads out of its root stands in its place.
     """
     if not is_id(name):
         raise UsageError(
@@ -166,6 +169,7 @@ def serving_folder(tree: Tree, kind: str, name: str, on: tuple[Shelf, ...] | Non
                 hint="put the folder itself there",
             )
         if found == "dir" and (not shelf.foreign or skill_file(tree, folder) is not None):
-            hidden = (s.path(name) for s in known[i + 1 :] if defines(tree, s, name))
+            lower = known[i + 1 :] if hides else ()
+            hidden = (s.path(name) for s in lower if defines(tree, s, name))
             return Served(folder, shelf.scope, tuple(hidden))
     raise UnknownNameError.of(kind.removesuffix("s"), name, list_ids(tree, kind))

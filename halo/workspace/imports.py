@@ -149,12 +149,24 @@ def _resolve(name: str, importer: str) -> tuple[str, str]:
     relative = posixpath.normpath(posixpath.join(folder, name))
     if relative in (".", "..") or relative.startswith(("../", "/")):
         return "", "leads out of the workspace" if root == "workspace" else "leads out of the global folder"
-    parts = [part.lower() for part in relative.split("/")]
-    if ".halo" in parts:
-        below = relative.split("/")[len(parts) - parts[::-1].index(".halo") :]
-        if not below or below[0] not in _LAYERS or not relative.endswith(".md"):
-            return "", "is no text for prompts"
-    return f"{root}:{relative}", ""
+    return ("", "is no text for prompts") if _closed(root, relative) else (f"{root}:{relative}", "")
+
+
+# Hidden folders of the workspace's root whose files are instructions.
+_OPEN = frozenset((name, 0) for name in (".agents", ".claude", ".cursor", ".gemini", ".github"))
+
+
+def _closed(root: str, relative: str) -> bool:
+    """Tell whether a path leads to what no prompt may hold: files of git, of Halo, of the user alone."""
+    parts = relative.split("/")
+    if root == "global":
+        return not relative.endswith(".md") or relative == "USER.md" or any(p.startswith(".") for p in parts)
+    lowered = [part.lower() for part in parts]
+    if ".halo" not in lowered:
+        # Hidden ones hold keys (`.env`) and history (`.git`); folders of instructions are the exception.
+        return any(part.startswith(".") and (part, i) not in _OPEN for i, part in enumerate(lowered))
+    below = parts[len(parts) - lowered[::-1].index(".halo") :]
+    return not below or below[0] not in _LAYERS or not relative.endswith(".md")
 
 
 def _without(text: str, references: list[Reference]) -> str:

@@ -11,6 +11,7 @@ from halo.files.tree import NotFound, Tree
 from halo.records.artifacts import Scope
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import Platform
+from halo.workspace.hidden import blanked
 from halo.workspace.yamldoc import YamlDocument, load_yaml
 
 
@@ -66,8 +67,8 @@ def split_front_matter(text: str, source: str) -> tuple[YamlDocument | None, str
 
 
 def one_line(text: str) -> str:
-    """Return `text` on one line, for headings and lists; control characters become spaces."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """Return `text` on one line, for headings and lists; what nobody sees becomes a space."""
+    return " ".join(blanked(text).split())
 
 
 def unusable(source: str) -> TreeError:
@@ -82,15 +83,22 @@ def unusable(source: str) -> TreeError:
     )
 
 
-def read_layer(tree: Tree, source: str, scope: Scope) -> Layer | None:
-    """Read one Markdown layer; None when it is absent or blank (the two are the same everywhere)."""
+def read_text(tree: Tree, source: str) -> str | None:
+    """Read a file as canonical text; None when it is absent. Raises `TreeError`, `LayerError`."""
     try:
         data = tree.read(source)
     except NotFound:
         if tree.kind(source) == "other":
             raise unusable(source) from None
         return None
-    text = canonical_text(data, source)
+    return canonical_text(data, source)
+
+
+def read_layer(tree: Tree, source: str, scope: Scope) -> Layer | None:
+    """Read one Markdown layer; None when it is absent or blank (the two are the same everywhere)."""
+    text = read_text(tree, source)
+    if text is None:
+        return None
     front, body, line = split_front_matter(text, source)
     stripped = body.lstrip()
     if not stripped and front is None:

@@ -127,10 +127,11 @@ def _text(written: str) -> str:
 def _split(text: str, opening: str, closing: str) -> list[str]:
     """Split at the commas that stand neither in quotes nor in brackets; empty parts go."""
     parts, start, depth, quote = [], 0, 0, ""
+    blank = True  # nothing but blanks so far in this part
     for i, char in enumerate(text):
         if quote:
             quote = "" if char == quote and text[i - 1] != "\\" else quote
-        elif char in "'\"" and not text[start:i].strip():
+        elif char in "'\"" and blank:
             quote = char
         elif char in opening:
             depth += 1
@@ -138,5 +139,7 @@ def _split(text: str, opening: str, closing: str) -> list[str]:
             depth = max(depth - 1, 0)
         elif char == "," and not depth:
             parts.append(text[start:i])
-            start = i + 1
+            start, blank = i + 1, True
+            continue
+        blank = blank and char.isspace()
     return [part.strip() for part in (*parts, text[start:]) if part.strip()]

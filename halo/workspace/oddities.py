@@ -4,7 +4,14 @@ from halo.files.tree import Tree, problems_of
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import RESERVED_AGENT_IDS
 from halo.workspace.directories import Directories
-from halo.workspace.ids import unusable_ids
+from halo.workspace.ids import kind_or_other, unusable_ids
+
+# Something else in their place would be as if nothing were there.
+_FOLDERS = tuple(
+    f"{root}{name}"
+    for root in ("workspace:.halo/", "global:")
+    for name in ("agents", "skills", "prompts", "models")
+)
 
 
 def find_oddities(tree: Tree, directories: Directories) -> tuple[Diagnostic, ...]:
@@ -17,6 +24,11 @@ def find_oddities(tree: Tree, directories: Directories) -> tuple[Diagnostic, ...
     found += [
         Diagnostic("closed-directory", "warning", f"rules in it are not seen: {why}", path)
         for path, why in directories.closed
+    ]
+    found += [
+        Diagnostic("closed-directory", "warning", "nothing is taken from here: it is no folder", path)
+        for path in _FOLDERS
+        if kind_or_other(tree, path) in ("file", "other")
     ]
     if not directories.complete:
         found.append(

@@ -54,13 +54,15 @@ class Params(NamedTuple):
     """What is declared for one id.
 
     `secret` and `opened` hold keys; `opened` those with `secret: false` in the serving folder,
-    `opened_by_user` those with it in the global folder or the templates.
+    `opened_by_user` those with it in the global folder or the templates, `declared_by_user` all that these
+    declare.
     """
 
     declared: dict[str, Declared]
     secret: frozenset[str]
     opened: frozenset[str]
     opened_by_user: frozenset[str]
+    declared_by_user: frozenset[str]
 
     def is_secret(self, key: str) -> bool:
         """Tell whether the dotted `key`, or a map that holds it, is declared a secret anywhere.
@@ -77,6 +79,7 @@ def read_params(tree: Tree, owner: str) -> Params:
     secret: set[str] = set()
     opened: set[str] = set()
     opened_by_user: set[str] = set()
+    declared_by_user: set[str] = set()
     for kind in ("skills", "agents"):
         serving = True
         for folder, scope in folders_of(tree, kind, owner):
@@ -86,13 +89,20 @@ def read_params(tree: Tree, owner: str) -> Params:
             free = {p.key for p in config.params if p.secret is False}
             if scope != "workspace":
                 opened_by_user |= free
+                declared_by_user.update(p.key for p in config.params)
             if serving:
                 opened |= free
                 for i, param in enumerate(config.params):
                     line = document.line("params", i, "default")
                     declared.setdefault(param.key, Declared(param, document.source, line))
             serving = False
-    return Params(declared, frozenset(secret), frozenset(opened), frozenset(opened_by_user))
+    return Params(
+        declared,
+        frozenset(secret),
+        frozenset(opened),
+        frozenset(opened_by_user),
+        frozenset(declared_by_user),
+    )
 
 
 _NOTHING = ParamConfig()
@@ -111,7 +121,7 @@ def _read_config(tree: Tree, source: str) -> tuple[ParamConfig, YamlDocument]:
             raise document.error(f"the parameter {param.key!r} is declared twice", "params", i)
         seen.add(param.key)
         if param.default is not None and (wrong := misfit(param, Setting(param.default, source, 0))):
-            raise document.error(f"the default of {param.key!r}: {wrong}", "params", i, "default")
+            raise document.error(f"the default of {param.key!r} {wrong}", "params", i, "default")
     return config, document
 
 
@@ -124,13 +134,16 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 def misfit(param: ParamDeclaration, setting: Setting) -> str:
-    """Say how a value does not fit its declaration; empty when it does. `<<ENV>>` fits everything."""
+    """Say how a value does not fit its declaration; empty when it does. `<<ENV>>` fits everything.
+
+    The value is not repeated: it may be a secret, or belong to this machine, and what is said ends up in
+    pointers and reports.
+    """
     if setting.names:
         return ""
     if param.type == "enum":
-        known = ", ".join(param.options)
-        return "" if setting.text in param.options else f"{setting.text!r} is none of: {known}"
+        return "" if setting.text in param.options else f"is none of: {', '.join(param.options)}"
     fits = isinstance(setting.value, _KINDS[param.type])
     if isinstance(setting.value, bool) and param.type in ("int", "float"):
         fits = False
-    return "" if fits else f"{setting.value!r} is no {param.type}"
+    return "" if fits else f"is no {param.type}"

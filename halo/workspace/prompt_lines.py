@@ -3,11 +3,10 @@
 import json
 
 from halo.errors import LayerError
-from halo.files.canonical import canonical_json, canonical_text
+from halo.files.canonical import canonical_json
 from halo.files.tree import NotFound, Tree, read_part
 from halo.workspace.general import GENERAL, general_part
-from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS
-from halo.workspace.yamldoc import load_yaml
+from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, parse_settings
 
 # The lines alone: who leads to one is stale when the block moves, and not with every other edit of the file.
 PROMPT_LINES = "prompt-lines"
@@ -17,7 +16,7 @@ _PROMPT = (GENERAL, "prompt")
 
 def prompt_lines(data: bytes) -> bytes:
     """Return the line of each value below `general.prompt` as canonical JSON; `""` is the block's own."""
-    document = load_yaml(canonical_text(data, PROMPT_LINES), PROMPT_LINES)
+    document = parse_settings(data, PROMPT_LINES)
     lines = {
         ".".join(map(str, path[2:])): line for path, line in document.lines.items() if path[:2] == _PROMPT
     }

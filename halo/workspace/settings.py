@@ -1,7 +1,8 @@
 """settings.yaml: values that stay out of the layers. Reading never expands anything."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -36,6 +37,21 @@ class Setting(msgspec.Struct, frozen=True):
         """The environment variables that it names as `<<NAME>>`."""
         return variables_in(self.text)
 
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is `<<NAME>>` and nothing else: a name, which is no secret."""
+        return _ENV.fullmatch(self.text.strip()) is not None
+
+
+def dotted_keys(block: Any) -> Iterator[str]:
+    """Yield the dotted key of every value below a map; a list is one value."""
+    if isinstance(block, dict):
+        for key, below in block.items():
+            if isinstance(below, dict):
+                yield from (f"{key}.{rest}" for rest in dotted_keys(below))
+            elif below is not None:
+                yield key
+
 
 def variables_in(text: str) -> tuple[str, ...]:
     """Return the environment variables that a value names as `<<NAME>>`."""
@@ -55,10 +71,9 @@ def read_settings(tree: Tree, source: str) -> YamlDocument:
     Raises `LayerError` with the line.
     """
     try:
-        text = canonical_text(tree.read(source), source)
+        document = parse_settings(tree.read(source), source)
     except NotFound:
         return YamlDocument({}, {}, source)
-    document = load_yaml(text, source)
     value = {} if document.value is None else document.value
     if not isinstance(value, dict):
         raise LayerError("settings are a map of ids", file=source, line=1)
@@ -73,6 +88,12 @@ def read_settings(tree: Tree, source: str) -> YamlDocument:
             if name != "general" and not isinstance(entries, dict | None):
                 raise document.error(f"{name}.{part}: a map was expected", name, part)
     return YamlDocument(value, document.lines, source)
+
+
+@lru_cache(maxsize=8)
+def parse_settings(data: bytes, source: str) -> YamlDocument:
+    """Parse the bytes of a settings file, which every target asks for again. Raises `LayerError`."""
+    return load_yaml(canonical_text(data, source), source)
 
 
 def lookup(document: YamlDocument, dotted: str) -> Setting | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
-from halo.workspace.hidden import find_hidden
+from halo.workspace.hidden import find_hidden, named
 from halo.workspace.ids import kind_or_other
 from halo.workspace.links import find_links, relative_path
 from halo.workspace.skill_front import SkillFile, read_skill_file
@@ -127,15 +127,7 @@ def _values(checked: _Checked) -> Say:
 def _hidden(checked: _Checked) -> Say:
     """Allow no character that a reader does not see."""
     for line, found in groupby(find_hidden(checked.file.text), key=lambda hidden: hidden.line):
-        names = list(dict.fromkeys(hidden.name for hidden in found))
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield Diagnostic(
-            "hidden-characters",
-            "error",
-            f"characters that nobody sees: {', '.join(names[:3])}{more}",
-            checked.source,
-            line,
-        )
+        yield Diagnostic("hidden-characters", "error", named(found), checked.source, line)
 
 
 def _length(checked: _Checked, tokens: Callable[[bytes], int]) -> Say:

@@ -9,7 +9,7 @@ from halo.files.tree import NotFound, Tree, read_part
 from halo.records.artifacts import Scope
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import Access
-from halo.workspace.ids import Shelf, list_ids, serving_folder, skill_file
+from halo.workspace.ids import Shelf, serving_folder, skill_file
 from halo.workspace.layers import Layer, unusable
 from halo.workspace.skill_fields import SkillFields, skill_fields
 from halo.workspace.skill_front import SkillFile, read_skill_file
@@ -38,11 +38,6 @@ class Skill(msgspec.Struct, frozen=True):
     allowed_tools: tuple[str, ...] = ()
 
 
-def list_skills(tree: Tree) -> list[str]:
-    """List the ids of all skills, sorted."""
-    return list_ids(tree, "skills")
-
-
 # The part of a SKILL.md that says what it is; who lists a skill looks at nothing else.
 FRONT_MATTER = "front-matter"
 
@@ -52,14 +47,16 @@ def front_matter(data: bytes) -> bytes:
     return msgspec.json.encode(skill_fields(read_skill_file(data))[0])
 
 
-def read_skill(tree: Tree, skill_id: str, on: tuple[Shelf, ...] | None = None) -> Skill:
-    """Read the front matter of the SKILL.md that serves `skill_id`; `on` are the shelves, if known already.
+def read_skill(
+    tree: Tree, skill_id: str, on: tuple[Shelf, ...] | None = None, *, hides: bool = True
+) -> Skill:
+    """Read the front matter of the SKILL.md that serves `skill_id`; `on` and `hides` as in `serving_folder`.
 
     An agent that lists a skill must not become stale when the skill's body is edited. Raises
     `UnknownNameError` for an unknown skill, `LayerError` for one without a SKILL.md, `TreeError` for one that
     cannot be read. What stands in the file is no reason to fail.
     """
-    served = serving_folder(tree, "skills", skill_id, on)
+    served = serving_folder(tree, "skills", skill_id, on, hides=hides)
     file = skill_file(tree, served.folder)
     source = f"{served.folder}/{file or 'SKILL.md'}"
     try:
@@ -106,17 +103,20 @@ def remarks_on(file: SkillFile, source: str) -> tuple[Diagnostic, ...]:
 
 # A skill folder is read to its end, but a runaway one must not be.
 _MOST_RESOURCES = 200
+_MOST_FOLDERS = 1_000  # folders may be without files, and in git they take no room
 
 
 def list_resources(tree: Tree, folder: str) -> tuple[tuple[str, ...], bool]:
     """List the other files of a skill, relative to its folder, sorted; hidden ones and links are left out.
 
-    Returns the names, and whether there were more than 200.
+    Returns the names, and whether that is not all: there were more than 200, or more than 1,000 folders.
     """
     found: list[str] = []
     pending = [""]
+    looked_into = 0
     while pending:
         relative = pending.pop()
+        looked_into += 1
         for entry in tree.list(f"{folder}/{relative}" if relative else folder):
             name = f"{relative}/{entry.name}" if relative else entry.name
             if entry.name.startswith(".") or entry.name == "__pycache__" or entry.link:
@@ -125,7 +125,7 @@ def list_resources(tree: Tree, folder: str) -> tuple[tuple[str, ...], bool]:
                 pending.append(name)
             elif entry.kind == "file" and name.lower() != "skill.md" and name != "config.yaml":
                 found.append(name)
-        if len(found) > _MOST_RESOURCES:
+        if len(found) > _MOST_RESOURCES or looked_into >= _MOST_FOLDERS:
             break
     found.sort()
-    return tuple(found[:_MOST_RESOURCES]), len(found) > _MOST_RESOURCES
+    return tuple(found[:_MOST_RESOURCES]), len(found) > _MOST_RESOURCES or bool(pending)

@@ -7,7 +7,8 @@ it out of the prompt. In YAML a remark at the end of the line, or a line of its 
 
 import re
 
-_NUMBERS = r"(?P<rules>H\d{3}(?:[ \t]*,[ \t]*H\d{3})*)"
+# Possessive: a list that ends in nothing would else be tried anew at each of its numbers.
+_NUMBERS = r"(?P<rules>H\d{3}(?:[ \t]*,[ \t]*H\d{3})*+)"
 
 # A whole line, with its newline.
 MARKDOWN = re.compile(

@@ -1,12 +1,13 @@
 """Trust: what a workspace asks of this machine, and whether the user granted exactly that.
 
-A workspace may come from a stranger. It gets no key sent to an endpoint of its choice and no environment
-variable into a prompt before `halo trust` recorded the digest of what it asks for; any change of that
-asks again.
+A workspace may come from a stranger. Before `halo trust` recorded the digest of what it asks for, no key goes
+to an endpoint of its choice, no environment variable and no value of the machine's settings that only it lays
+claim to gets into a prompt, no key of its own is used, and no model file that it names is loaded; any change of
+what it asks for asks again.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import yaml
@@ -15,13 +16,20 @@ from halo.errors import HaloError, LayerError
 from halo.files.canonical import canonical_json, canonical_text
 from halo.files.digests import sha256
 from halo.files.tree import Tree
+from halo.records.artifacts import PROVIDERS
 from halo.workspace.agents import list_agents, read_agent
 from halo.workspace.general import GENERAL, read_general, read_general_of
-from halo.workspace.ids import is_id
+from halo.workspace.ids import folders_of, is_id
 from halo.workspace.model_choice import choose_model
 from halo.workspace.models import ModelConfig, settings_models
-from halo.workspace.params import read_params
-from halo.workspace.settings import WORKSPACE_SETTINGS, lookup, read_settings
+from halo.workspace.params import PARAM, read_params
+from halo.workspace.settings import (
+    GLOBAL_SETTINGS,
+    WORKSPACE_SETTINGS,
+    dotted_keys,
+    lookup,
+    read_settings,
+)
 from halo.workspace.yamldoc import load_yaml
 
 FORMAT = 1
@@ -32,11 +40,17 @@ class Demands(msgspec.Struct, frozen=True):
 
     `endpoints`: an agent or a setting (an alias, a model of a profile), provider and address. `environment`:
     the setting, and the variable that it would bring into a prompt. A variable that never becomes text (a
-    provider's key, a secret) needs no trust.
+    provider's key, a secret) needs no trust. `values`: parameters of the machine's settings that belong to an
+    agent or a skill of the workspace and that nothing of the user's own declares. `keys`: providers whose key
+    stands literally in the workspace's settings: whoever's it is reads the prompts. `model_files`: an agent or
+    a setting, and the model file that it names: native code reads it.
     """
 
     endpoints: tuple[tuple[str, str, str], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    values: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    model_files: tuple[tuple[str, str], ...] = ()
 
     @property
     def digests(self) -> dict[str, str]:
@@ -44,26 +58,75 @@ class Demands(msgspec.Struct, frozen=True):
 
         Kinds are told apart so that a new kind, or a change of one, asks for that kind alone.
         """
-        kinds = {"endpoints": self.endpoints, "environment": self.environment}
+        kinds = msgspec.structs.asdict(self)
         return {kind: sha256(canonical_json(asked)) for kind, asked in kinds.items() if asked}
+
+    def among(self, recorded: Mapping[str, str]) -> "Demands":
+        """Return the demands of those kinds whose digest was recorded."""
+        granted = {kind for kind, digest in self.digests.items() if recorded.get(kind) == digest}
+        return Demands(
+            **{kind: asked for kind, asked in msgspec.structs.asdict(self).items() if kind in granted}
+        )
 
 
 def read_demands(tree: Tree) -> Demands:
     """Collect the demands of agents and settings that lie in the workspace."""
-    endpoints = []
+    models: list[tuple[str, ModelConfig]] = []
     for agent_id in list_agents(tree):
         try:
             agent = read_agent(tree, agent_id)
         except HaloError:
             continue  # a broken agent cannot run, so it demands nothing
         model = agent.config.model
-        if agent.scope == "workspace" and isinstance(model, ModelConfig) and model.endpoint:
-            endpoints.append((agent.id, model.provider, model.endpoint))
+        if agent.scope == "workspace" and isinstance(model, ModelConfig):
+            models.append((agent.id, model))
     for path, model in settings_models(read_general_of(tree, WORKSPACE_SETTINGS).models):
-        if model.endpoint:  # whoever uses it: an alias of the workspace may stand in an agent of the user
-            setting = ".".join((GENERAL, "models", *path))
-            endpoints.append((setting, model.provider, model.endpoint))
-    return Demands(tuple(endpoints), tuple(sorted(_variables_in_text(tree))))
+        # Whoever uses it: an alias of the workspace may stand in an agent of the user.
+        models.append((".".join((GENERAL, "models", *path)), model))
+    return Demands(
+        endpoints=tuple((name, m.provider, m.endpoint) for name, m in models if m.endpoint),
+        environment=tuple(sorted(_variables_in_text(tree))),
+        values=tuple(sorted(_values_of_the_machine(tree))),
+        keys=tuple(sorted(_literal_keys(tree))),
+        model_files=tuple((name, m.id) for name, m in models if names_a_file(m.provider, m.id)),
+    )
+
+
+def names_a_file(provider: str, model: str) -> bool:
+    """Tell whether a model is a file by its path, not one that Halo fetched and verified."""
+    return provider == "local" and model.lower().endswith(".gguf")
+
+
+def is_claimed_by_workspace(tree: Tree, name: str) -> bool:
+    """Tell whether `<id>.params.<key>` is a parameter that only the workspace lays claim to.
+
+    An agent or a skill of that id lies in the workspace, and no folder of the user's own declares the key.
+    """
+    param = PARAM.match(name)
+    if param is None or param[2] in read_params(tree, param[1]).declared_by_user:
+        return False
+    return any(
+        scope == "workspace" for kind in ("skills", "agents") for _, scope in folders_of(tree, kind, param[1])
+    )
+
+
+def _values_of_the_machine(tree: Tree) -> Iterator[str]:
+    """Yield the parameters of the machine's settings that only the workspace lays claim to."""
+    settings = read_settings(tree, GLOBAL_SETTINGS)
+    for owner, block in settings.value.items():
+        params = block.get("params") if is_id(owner) and isinstance(block, dict) else None
+        for key in dotted_keys(params):
+            if is_claimed_by_workspace(tree, f"{owner}.params.{key}"):
+                yield f"{owner}.params.{key}"
+
+
+def _literal_keys(tree: Tree) -> Iterator[str]:
+    """Yield the providers whose key the workspace's settings hold literally."""
+    settings = read_settings(tree, WORKSPACE_SETTINGS)
+    for provider in PROVIDERS:
+        setting = lookup(settings, f"{provider}.secrets.api_key")
+        if setting is not None and setting.text and not setting.is_reference:
+            yield provider
 
 
 def _variables_in_text(tree: Tree) -> Iterator[tuple[str, str]]:
@@ -136,6 +199,21 @@ class Grants(msgspec.Struct, frozen=True):
             return True
         return (chosen.setting or agent_id, provider, endpoint) in self.demands.endpoints
 
+    def value(self, tree: Tree, name: str) -> bool:
+        """Tell whether the parameter `name` of the machine's settings may stand in a prompt."""
+        return name in self.demands.values or not is_claimed_by_workspace(tree, name)
+
+    def key(self, provider: str) -> bool:
+        """Tell whether a key that stands literally in the workspace's settings may be used."""
+        return provider in self.demands.keys
+
+    def model_file(self, tree: Tree, agent_id: str, profile: str = "") -> bool:
+        """Tell whether the model file that `agent_id` is bound to may be loaded; see `endpoint`."""
+        chosen = choose_model(tree, read_agent(tree, agent_id), read_general(tree), profile)
+        if chosen.scope != "workspace":
+            return True
+        return (chosen.setting or agent_id, chosen.model.id) in self.demands.model_files
+
     def environment(self, setting: str, variables: tuple[str, ...]) -> bool:
         """Tell whether `setting` of the workspace may bring these variables into a prompt."""
         return {(setting, variable) for variable in variables} <= set(self.demands.environment)
@@ -146,11 +224,4 @@ def read_grants(tree: Tree, workspace: str, home: str) -> Grants:
     recorded = read_trust(home).get(os.path.realpath(workspace))
     if recorded is None:
         return Grants()
-    demands = read_demands(tree)
-    digests = demands.digests
-    return Grants(
-        Demands(
-            demands.endpoints if recorded.get("endpoints") == digests.get("endpoints") else (),
-            demands.environment if recorded.get("environment") == digests.get("environment") else (),
-        )
-    )
+    return Grants(read_demands(tree).among(recorded))

@@ -27,7 +27,7 @@ class Value(NamedTuple):
     """One value, or a declared parameter without one (`source` is then where it is declared).
 
     `shown` is never expanded, and masked where it is a secret or may be one. `hidden` says that the
-    workspace has another value, which counts.
+    workspace has another value, which counts; `bare` that it is a secret itself and names no variable.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Value(NamedTuple):
     claim: Claim
     hidden: bool = False
     default: bool = False
+    bare: bool = False
 
 
 def list_values(tree: Tree) -> list[Value]:
@@ -51,19 +52,27 @@ def list_values(tree: Tree) -> list[Value]:
         for path, value in _leaves(document.value, ()):
             name = ".".join(path)
             hidden = document is not above and lookup(above, name) is not None
-            shown, claim = _judge(path, value, known)
-            found.append(Value(name, shown, document.source, document.line(*path), claim, hidden))
-    named = {value.name for value in found}
+            judged = _judge(path, known)
+            shown = _masked(value) if judged.masked else _text(value)
+            bare = judged.secret and not variables_in(_text(value))
+            line = document.line(*path)
+            found.append(Value(name, shown, document.source, line, judged.claim, hidden, bare=bare))
+    named = {".".join(steps[:i]) for v in found for steps in (v.name.split("."),) for i in range(3, len(steps) + 1)}
     for owner, params in known.items():
         for key, declared in params.declared.items():
             name = f"{owner}.params.{key}"
-            if name in named or any(n.startswith(f"{name}.") for n in named):
+            if name in named:
                 continue
             secret = params.is_secret(key)
             default = declared.param.default
             shown = "" if default is None else _masked(default) if secret else _text(default)
+            there = default is not None
             found.append(
-                Value(name, shown, declared.source, declared.line, "declared", default=default is not None)
+                Value(
+                    *(name, shown, declared.source, declared.line, "declared"),
+                    default=there,
+                    bare=there and secret,
+                )
             )
     return sorted(found, key=lambda v: (v.name, v.hidden))
 
@@ -77,24 +86,29 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, value
 
 
-def _judge(path: tuple[str, ...], value: Any, known: dict[str, Params]) -> tuple[str, Claim]:
-    """Decide what of a value may be seen, and whose it is.
+class _Judged(NamedTuple):
+    claim: Claim
+    secret: bool
+    masked: bool
+
+
+def _judge(path: tuple[str, ...], known: dict[str, Params]) -> _Judged:
+    """Decide whose a value is, and what of it may be seen.
 
     Of somebody who is not there nothing says what is secret, so all of it is masked.
     """
     owner, *rest = path
     if owner == "general":
-        return _text(value), "halo"
+        return _Judged("halo", secret=False, masked=False)
     part, key = (rest[0], ".".join(rest[1:])) if rest else ("", "")
     if owner in PROVIDERS and part == "secrets" and key in _PROVIDER_SECRETS:
-        return _masked(value), "halo"
+        return _Judged("halo", secret=True, masked=True)
     params = known.get(owner)
     if params is None or not is_id(owner):
-        return _masked(value), "unclaimed"
-    if part == "secrets":
-        return _masked(value), "declared" if key in params.secret else "undeclared"
-    claim: Claim = "declared" if key in params.declared or params.is_secret(key) else "undeclared"
-    return (_masked(value) if params.is_secret(key) else _text(value)), claim
+        return _Judged("unclaimed", secret=part == "secrets", masked=True)
+    secret = part == "secrets" or params.is_secret(key)
+    declared = key in params.secret if part == "secrets" else secret or key in params.declared
+    return _Judged("declared" if declared else "undeclared", secret, masked=secret)
 
 
 def _text(value: Any) -> str:

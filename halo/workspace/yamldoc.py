@@ -15,6 +15,9 @@ Path = tuple[str | int, ...]
 # A document may repeat itself through aliases; expanded, it must stay small ("billion laughs").
 _MOST_NODES = 50_000
 _DEEPEST = 60
+# A node takes at most three events: its key, its start and its end.
+_MOST_EVENTS = 3 * _MOST_NODES
+_LONGEST_NUMBER = 400  # characters; the longest finite float has 309 digits
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -22,12 +25,15 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class _Loader(_Base):  # type: ignore[misc]
     """The safe loader with the plain scalars of YAML 1.2 (core schema).
 
-    `no`, `on`, dates, `12:30` and `1_000` stay the text that the user wrote; `010` is ten.
+    `no`, `on`, dates, `12:30` and `1_000` stay the text that the user wrote; `010` is ten. Values are those
+    that JSON has: a set would come out in another order in every process.
     """
 
 
 def _int(loader: Any, node: Any) -> int:
     text = loader.construct_scalar(node)
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text):,} digits")
     return int(text, 0 if text[:2] in ("0x", "0o") else 10)
 
 
@@ -49,6 +55,8 @@ for _tag, _pattern, _first in _PLAIN:
     _Loader.add_implicit_resolver(_TAG + _tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
 _Loader.add_constructor(_TAG + "int", _int)
 _Loader.add_constructor(_TAG + "timestamp", lambda loader, node: loader.construct_scalar(node))
+for _tag in ("binary", "omap", "pairs", "set"):
+    del _Loader.yaml_constructors[_TAG + _tag]
 
 
 class YamlDocument(msgspec.Struct, frozen=True):
@@ -73,8 +81,28 @@ def load_yaml(text: str, source: str, first_line: int = 1) -> YamlDocument:
     """Parse `text`, which starts on `first_line` of `source`.
 
     Raises `LayerError` with the line for bad syntax, a key that stands twice, or a document that
-    grows beyond 50,000 nodes or 60 levels.
+    grows beyond 50,000 nodes or 60 levels. The result is shared and not to be changed: the latest small
+    documents are kept, because a build reads an agent.yaml once for every team that its agent is on.
     """
+    key = (text, source, first_line)
+    document = _kept.get(key)
+    if document is None:
+        document = _load(text, source, first_line)
+        if len(text) <= _SMALL and len(document.lines) <= _FEW_LINES:
+            if len(_kept) >= _MOST_KEPT:
+                _kept.pop(next(iter(_kept)), None)
+            _kept[key] = document
+    return document
+
+
+# Together they bound what is kept to some megabytes.
+_SMALL = 4_000  # characters
+_FEW_LINES = 200
+_MOST_KEPT = 256
+_kept: dict[tuple[str, str, int], YamlDocument] = {}
+
+
+def _load(text: str, source: str, first_line: int) -> YamlDocument:
     try:
         return _parse(text, source, first_line)
     except yaml.MarkedYAMLError as error:
@@ -99,6 +127,8 @@ def load_yaml(text: str, source: str, first_line: int = 1) -> YamlDocument:
 
 
 def _parse(text: str, source: str, first_line: int) -> YamlDocument:
+    if len(text) > _MOST_NODES:  # a node takes a character at least
+        _refuse_flood(text, source, first_line)
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -111,10 +141,19 @@ def _parse(text: str, source: str, first_line: int) -> YamlDocument:
     return YamlDocument(value, lines, source)
 
 
+def _refuse_flood(text: str, source: str, first_line: int) -> None:
+    """Raise `LayerError` for more nodes than there may be before any is made: a node takes half a kilobyte."""
+    for count, event in enumerate(yaml.parse(text, Loader=_Base)):
+        if count > _MOST_EVENTS:
+            line = first_line + event.start_mark.line
+            raise LayerError("this YAML is too large or too deep", file=source, line=line)
+
+
 def _walk(root: yaml.Node, top: Path, lines: dict[Path, int], source: str, first_line: int) -> None:
     """Note the line of every node; iterative, because the depth is the author's.
 
-    Aliases are counted as often as they are used, and so is what merge keys bring in.
+    Aliases are counted as often as they are used, and so is what merge keys bring in. A key is the text that
+    stands there, whatever it would mean as a value: `1:` and `true:` are names.
     """
     stack: list[tuple[yaml.Node, Path]] = [(root, top)]
     visited = 0
@@ -137,6 +176,8 @@ def _walk(root: yaml.Node, top: Path, lines: dict[Path, int], source: str, first
                 if name in seen:
                     raise LayerError(f"the key {name!r} stands twice", file=source, line=key_line)
                 seen.add(name)
+                if key.tag != f"{_TAG}merge":
+                    key.tag = f"{_TAG}str"
                 lines[(*path, name)] = key_line
                 stack.append((value, (*path, name)))
 

@@ -3,6 +3,8 @@
 import pytest
 from making import agent
 
+from halo.build.whole import passes
+
 SETTINGS = "general:\n  prompt:\n    context_files: [SOUL.md]\n    context_overflow: truncate\n"
 
 
@@ -34,7 +36,7 @@ def test_a_build_with_nothing_to_do_says_it_once(ws):
         (line,) = said(again)
         assert line.startswith("workspace:.halo/SOUL.md: warning: ")
         assert "of the 29,999 characters of SOUL.md are in the prompt" in line
-        assert not (ws.halo / "build" / "gate.txt").exists()
+        assert not passes(ws.builder)
 
 
 def test_a_gate_that_was_open_is_closed(ws):

@@ -12,8 +12,9 @@ from making import agent, skill, tree
 from halo.build import gate
 from halo.build.builder import Builder
 from halo.build.gatekeeper import gate_roots
+from halo.build.inspection import inspect_all
 from halo.build.targets import default_targets
-from halo.build.whole import survey, write_gate
+from halo.build.whole import survey
 from halo.compiler.version import COMPILER
 from halo.files.tree import DiskTree
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget
@@ -45,7 +46,7 @@ def build(ws):
     for target in whole.targets:
         builder.ensure(target)
     gone = builder.prune(whole.targets)
-    return gone, write_gate(whole)
+    return gone, inspect_all(whole).write_gate()
 
 
 class TestTargets:
@@ -259,7 +260,7 @@ class TestGate:
     def test_there_is_none_while_a_target_is_stale(self, ws):
         whole = survey(ws.builder)
         ws.write({".halo/USER.md": "other"})
-        assert write_gate(whole) is False
+        assert inspect_all(whole).write_gate() is False
         assert passes(ws) is None
 
     def test_links_are_watched_where_they_lead(self, make_workspace):
@@ -299,7 +300,7 @@ class TestGate:
         build(ws)
         whole = survey(ws.builder)
         ws.write({".halo/agents/c/agent.yaml": agent()})
-        write_gate(whole)
+        inspect_all(whole).write_gate()
         assert passes(ws) is None
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -151,6 +151,50 @@ class TestSecrets:
             == []
         )
 
+    @pytest.mark.parametrize(
+        ("settings", "config", "place"),
+        [
+            ("sums: {params: {pin: hunter2}}\n", "", "settings.yaml"),
+            ("", ", default: hunter2", "skills/sums/config.yaml"),
+        ],
+    )
+    def test_a_parameter_that_is_declared_a_secret_is_one_too(self, settings, config, place):
+        files = {
+            ".halo/settings.yaml": settings,
+            ".halo/skills/sums/config.yaml": f"params: [{{key: pin, secret: true{config}}}]\n",
+        }
+        ((source, line, message),) = found("committed-secret", **files)
+        assert (source, line) == (f"workspace:.halo/{place}", 1)
+        assert "hunter2" not in message
+
+    @pytest.mark.parametrize("value", ["<<PIN>>", "Bearer <<PIN>>"])
+    def test_one_that_names_a_variable_is_not(self, value):
+        files = {
+            ".halo/settings.yaml": f"sums: {{params: {{pin: {value}}}}}\n",
+            ".halo/skills/sums/config.yaml": "params: [{key: pin, secret: true}]\n",
+        }
+        assert found("committed-secret", **files) == []
+
+    def test_a_second_one_counts_where_the_first_is_an_example(self):
+        line = "not AKIA" + "EXAMPLE000000000 but AKIA" + "Z7QX4M2PLB9TKW3D"
+        assert credential_in(line) == "an AWS access key"
+
+    def test_few_shots_are_told_too(self):
+        turns = "- user: hello\n- assistant: the password is t7Kq9vLx2Zpw\u200b\n"
+        files = {".halo/agents/default/fewshots/a.yaml": turns}
+        place = ("workspace:.halo/agents/default/fewshots/a.yaml", 2)
+        for code in ("secret-in-layer", "hidden-characters"):
+            ((source, line, _),) = found(code, **files)
+            assert (source, line) == place
+        above = turns.replace("- assistant", "# halo: ignore H701, H702\n- assistant")
+        result = report(**{".halo/agents/default/fewshots/a.yaml": above})
+        assert (result.failed, result.suppressed) == (False, 2)
+
+    @pytest.mark.parametrize("run", ["a-", "eyJ-", "password", "-----BEGIN "])
+    def test_a_long_line_of_anything_comes_to_an_end(self, run):
+        """Each of these once took a time that grew with the square of the length."""
+        assert credential_in(run * 20_000) == ""
+
 
 class TestNamesAndLinks:
     def test_a_broken_link_in_the_index(self):
@@ -202,8 +246,19 @@ class TestAgentsAndSettings:
             ".halo/skills/sums/config.yaml": "params: [{key: port, type: int}]\n",
             ".halo/settings.yaml": "sums:\n  params:\n    port: many\n",
         }
-        ((source, line, _),) = found("unfit-value", **files)
+        ((source, line, message),) = found("unfit-value", **files)
         assert (source, line) == ("workspace:.halo/settings.yaml", 3)
+        assert message == "sums.params.port is no int"  # the value may be a secret
+
+    def test_one_broken_file_does_not_hide_the_rest(self):
+        files = {
+            ".halo/skills/sums/config.yaml": "parms: []\n",
+            ".halo/INDEX.md": "[gone](gone.md)\n",
+        }
+        ((source, line, message),) = found("does-not-compile", **files)
+        assert (source, line) == ("workspace:.halo/skills/sums/config.yaml", 1)
+        assert "did you mean 'params'?" in message
+        assert len(found("broken-link", **files)) == 1
 
 
 class TestSuppression:
@@ -238,7 +293,10 @@ class TestSuppression:
 
 
 class TestReports:
-    FILES: ClassVar = {".halo/INSTRUCTIONS.md": "pass\u200bword: t7Kq9vLx2Zpw\n", ".halo/skills/a,b%c/SKILL.md": "x"}
+    FILES: ClassVar = {
+        ".halo/INSTRUCTIONS.md": "pass\u200bword: t7Kq9vLx2Zpw\n",
+        ".halo/skills/a,b%c/SKILL.md": "x",
+    }
 
     def test_text_has_a_line_a_finding_and_the_sums(self):
         lines = reports.as_text(report(**self.FILES)).splitlines()

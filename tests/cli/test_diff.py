@@ -9,7 +9,6 @@ import pytest
 from making import agent, skill
 
 from halo.cli.diff_markdown import markdown
-from halo.cli.diff_patch import visible
 from halo.cli.diff_text import text
 from halo.cli.main import run
 from halo.records.differences import Comparison
@@ -393,12 +392,10 @@ def test_colours_mark_the_words_that_changed(ws, compared):
 
 
 def test_what_is_hidden_in_a_prompt_is_seen(ws, diff):
-    assert visible("a\tb é 日本 👩\u200d🚀") == "a\tb é 日本 👩\u200d🚀"
-    assert visible("\x1b[2J\u202ex\u200b\U000e0041") == "\\u001b[2J\\u202ex\\u200b\\U000e0041"
     ws.write({".halo/agents/aide/AGENT.md": "You \u202ehelp\x1b[2J.\n"})
     for form in ("text", "md"):
         out = diff("--format", form)[1]
-        assert "+You \\u202ehelp\\u001b[2J." in out
+        assert "+You \\u202ehelp\\x1b[2J." in out
         assert "\u202e" not in out
         assert "\x1b" not in out
 

@@ -1,15 +1,16 @@
 """`halo settings`, `halo schema`, `halo agent`, `halo skill`: what people do to settings.yaml."""
 
 import json
+import os
 
 import fastjsonschema
 import pytest
-import yaml
 from making import REPOSITORY, agent, skill
 
 from halo.cli.main import run
 from halo.files.canonical import readable_json
 from halo.workspace.yaml_schemas import FILES, yaml_schema
+from halo.workspace.yamldoc import load_yaml
 
 WORKSPACE = {
     ".halo/agents/default/agent.yaml": agent(team=["helper"], skills=["s"], description="leads"),
@@ -100,14 +101,19 @@ def test_schemas_are_valid_and_accept_what_halo_accepts(name, capsys):
     validate = fastjsonschema.compile(
         {**yaml_schema(name), "$schema": "http://json-schema.org/draft-07/schema#"}
     )
-    pattern = {"agent": "agents/*/agent.yaml", "settings": "settings.yaml"}.get(name, "skills/*/config.yaml")
+    pattern = {
+        "agent": "agents/*/agent.yaml",
+        "config": "skills/*/config.yaml",
+        "models": "models/*.yaml",
+        "settings": "settings.yaml",
+    }[name]
     files = [
         *(REPOSITORY / "templates").rglob(pattern),
         *(REPOSITORY / "workspace_example/.halo").glob(pattern),
     ]
     assert files or name == "config"
     for path in files:
-        validate(yaml.safe_load(path.read_text()))
+        validate(load_yaml(path.read_text(), str(path)).value)
 
 
 def test_schemas_refuse_what_halo_refuses():
@@ -119,3 +125,17 @@ def test_schemas_refuse_what_halo_refuses():
     ):
         with pytest.raises(fastjsonschema.JsonSchemaException):
             validate(wrong)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [(["skill", "enable", "s"], ".halo/settings.yaml"), (["init"], ".halo/schemas/agent.json")],
+)
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(here, capsys, command, place):
+    path = here / place
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert run(command) == 1
+    assert "not a regular file" in capsys.readouterr().err

@@ -259,6 +259,28 @@ def test_where_a_text_stands_that_is_not_in_the_prompt(why, wanted, options, whe
     assert reason in because
 
 
+def test_a_few_shot_is_told_beside_the_prompt(ws, why):
+    ws.write(
+        {".halo/agents/default/fewshots/tides.yaml": "- user: When?\n- assistant: High water at noon.\n"}
+    )
+    *_, place, because = why("default", "water at noon")[1].splitlines()
+    assert place.startswith("  stands in  .halo/agents/default/fewshots/tides.yaml:2 ")
+    assert because.strip() == "an example message, sent beside the prompt"
+
+
+@pytest.mark.parametrize("project", [True, False])
+def test_skills_of_other_programs_are_looked_at_where_they_are_searched(ws, why, project):
+    ws.write({".halo/settings.yaml": "general: {skills: {search: [.claude/skills]}}\n"})
+    file = (ws.root if project else ws.home.parent) / ".claude/skills/gap/SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(skill("Mind the gap.", name="gap", description="minds"))
+    *_, place, because = why("default", "mind the gap")[1].splitlines()
+    assert place.startswith(
+        f"  stands in  {'.claude/skills/' if project else 'claude-skills:'}gap/SKILL.md:6 "
+    )
+    assert because.strip() == "in skill gap"
+
+
 def test_what_only_another_role_is_told_stands_in_no_layer(why):
     """The framing of a team's leader is the compiler's own text."""
     code, out = why("default", "know your team", "--role", "sub")

@@ -123,7 +123,7 @@ class TestWhichFile:
         [
             *("", "/etc/passwd", "../secrets.md", "a/../../b.md", "a//b.md", "./a.md", "a\\b.md", "c:x.md"),
             *("settings.yaml", "Settings.YAML", "sessions/x/transcript.md", "artifacts/1/prompt.md"),
-            *("evo/x.md", "a\nb.md", " a.md", "x" * 201),
+            *("evo/x.md", "a\nb.md", " a.md", "x" * 201, "a\u200bb.md", ".git/config", "notes/.env"),
         ],
     )
     def test_what_names_no_text_of_the_workspace_is_refused_at_its_line(self, name):

@@ -30,7 +30,7 @@ def load():
 
 
 def files_of(case, *, keep_unknown=False):
-    """The files of a case by tree path; skills that do not exist are struck out (difference 5)."""
+    """The files of a case by tree path; skills that do not exist are struck out (difference 18)."""
     files = {f"workspace:{path}": text for path, text in case["files"].items()}
     files |= {f"global:{path}": text for path, text in case["global_files"].items()}
     skills = {match[1] for path in files if (match := re.search(r"skills/(\w+)/", path))}

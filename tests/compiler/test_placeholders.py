@@ -342,6 +342,17 @@ class TestBoundary:
             compiled_agent("{{s.params.k}}", **files)
         assert (caught.value.file, caught.value.line) == (f"workspace:{SETTINGS}", 4)
 
+    def test_one_of_the_machine_is_not_repeated_by_the_error(self):
+        """What an error says ends up in a pointer, where no value of the global settings may stand."""
+        files = {
+            **body("{{a.params.port}}"),
+            ".halo/agents/a/config.yaml": "params: [{key: port, type: int}]\n",
+            "secrets:settings.yaml": "a: {params: {port: hunter2}}\n",
+        }
+        with pytest.raises(LayerError) as caught:
+            compiled(files)
+        assert str(caught.value) == "secrets:settings.yaml:1: a.params.port is no int"
+
 
 def test_a_literal_placeholder_is_told_with_file_and_line():
     result = compiled(body("one\n\nthree {{nothing}}\n"))

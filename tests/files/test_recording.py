@@ -76,22 +76,37 @@ def disk(tmp_path):
     return DiskTree({"workspace": str(tmp_path)})
 
 
-def test_each_kind_of_consultation_leaves_its_trace(disk):
+def test_each_kind_of_consultation_leaves_its_trace(disk, tmp_path):
+    (tmp_path / "e").mkdir()
     tree = recording(disk)
     tree.read("workspace:d/f")
     tree.list("workspace:d")
-    tree.kind("workspace:")
+    tree.kind("workspace:e")
     assert tree.kind("workspace:x") == "absent"
     with pytest.raises(NotFound):
         tree.read("workspace:y")
     assert tree.inputs() == (
-        Input("workspace:", "dir", EXISTS, disk.stamp("workspace:")),
         Input("workspace:d", "dir", listing_digest([("f", "file")]), disk.stamp("workspace:d")),
         Input("workspace:d/f", "file", sha256(b"data"), disk.stamp("workspace:d/f")),
+        Input("workspace:e", "dir", EXISTS, disk.stamp("workspace:e")),
         Input("workspace:x", "absent", "", None),
         Input("workspace:y", "absent", "", None),
     )
     assert tree.recorded_ns == 10**18
+
+
+def test_existence_that_follows_from_something_else_is_not_recorded(disk):
+    """A file cannot be read, or a folder hold anything, without being there; what is missing proves nothing."""
+    tree = recording(disk)
+    for path in ("workspace:", "workspace:d", "workspace:d/f"):
+        tree.kind(path)
+    assert [known.path for known in tree.inputs()] == ["workspace:d/f"]
+    tree.read_part("workspace:d/f", "first", lambda data: data[:1])
+    assert [(known.path, known.part) for known in tree.inputs()] == [("workspace:d/f", "first")]
+    tree = recording(disk)
+    tree.kind("workspace:d")
+    tree.kind("workspace:d/missing")
+    assert [known.path for known in tree.inputs()] == ["workspace:d", "workspace:d/missing"]
 
 
 def test_inputs_survive_json(disk):
@@ -108,6 +123,16 @@ def test_content_counts_more_than_existence_in_whatever_order(disk):
         tree = recording(disk)
         consult(tree, [(method, "workspace:d/f") for method in order])
         assert [found.digest for found in tree.inputs()] == [sha256(b"data")]
+
+
+def test_a_file_that_becomes_a_link_is_another_entry(disk, tmp_path):
+    """Who lists a folder may leave links out."""
+    tree = recording(disk)
+    tree.list("workspace:d")
+    (tmp_path / "elsewhere").write_bytes(b"data")
+    (tmp_path / "d" / "f").unlink()
+    (tmp_path / "d" / "f").symlink_to("../elsewhere")
+    assert not fresh(disk, tree.inputs())
 
 
 def test_an_input_that_changes_during_the_work_is_stale_afterwards(disk, tmp_path):

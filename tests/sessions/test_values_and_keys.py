@@ -121,7 +121,7 @@ def test_a_damaged_trust_file_is_an_error_not_a_guess(tmp_path):
 @pytest.mark.parametrize("ending", ["\n", " ", "\r\n", "\t"])
 def test_white_space_around_a_key_is_taken_off(ending):
     assert provider_key("openai", tree({}), {"OPENAI_API_KEY": f"sk-1{ending}"}) == "sk-1"
-    settings = {".halo/settings.yaml": "openai:\n  secrets:\n    api_key: |\n      sk-2\n\n"}
+    settings = {"secrets:settings.yaml": "openai:\n  secrets:\n    api_key: |\n      sk-2\n\n"}
     assert provider_key("openai", tree(settings), {}) == "sk-2"
 
 

@@ -87,6 +87,19 @@ def test_a_layer_that_is_gone_is_named_by_what_is_there(project):
     assert "segment " in done.stdout
 
 
+def test_only_what_changed_is_shown_whatever_the_lines_hold(project):
+    """A form feed and a line separator end no line of a prompt."""
+    write(project, {".halo/agents/helper/AGENT.md": "You\fhelp\u2028now.\n"})
+    pytest_run(project, "--snapshot-update")
+    write(project, {".halo/INSTRUCTIONS.md": "# Rules\n\nBe short.\nNever force-push.\n"})
+    done = pytest_run(project, "-k", "helper-sub")
+    shown = done.stdout.rpartition("what changed in the prompt")[2]
+    assert [line for line in shown.splitlines() if line.startswith(("- ", "+ "))] == [
+        "- Be brief.",
+        "+ Be short.",
+    ]
+
+
 def test_an_agent_that_is_gone_leaves_a_snapshot_that_fails(project):
     pytest_run(project, "--snapshot-update")
     (project / ".halo/agents/default/agent.yaml").write_text(agent(name="Ada"))
@@ -115,6 +128,8 @@ def test_any_target_can_be_asked_for(project):
                 assert halo_prompt() == halo_prompt("default")
                 with pytest.raises(HaloError, match="nobody"):
                     halo_prompt("nobody")
+                with pytest.raises(HaloError, match="minmal"):
+                    halo_prompt("default", mode="minmal")
             """,
         },
     )

@@ -48,10 +48,13 @@ class TestAnAgent:
         assert "a/root" in names
         assert not {n for n in names if n.startswith("b/")}
 
-    def test_the_setting_of_the_machine_counts_and_the_workspace_may_say_otherwise(self):
+    def test_what_the_machine_switches_off_stays_off(self):
+        """A workspace adds to the list of the machine and takes nothing from it."""
         files = off(agents=["b"], where="secrets:settings.yaml")
         assert "`b`" not in prompt(files)
-        assert "`b`" in prompt(files | {".halo/settings.yaml": "general: {disabled: {agents: []}}"})
+        for text in ("general: {disabled: {agents: []}}", "general: {disabled: {agents: [c]}}"):
+            assert "`b`" not in prompt(files | {".halo/settings.yaml": text})
+        assert "`c`" not in prompt(files | {".halo/settings.yaml": text})
 
 
 class TestASkill:

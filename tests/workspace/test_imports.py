@@ -261,6 +261,12 @@ class TestWhereItMayLead:
             (".HALO/settings.yaml", "is no text for prompts"),
             (".halo/USER.md", "is no text for prompts"),
             (".halo/artifacts/x/prompt.md", "is no text for prompts"),
+            (".git/config", "is no text for prompts"),
+            ("lib/.GIT/notes.md", "is no text for prompts"),
+            ("~/.halo/global/.git/config", "is no text for prompts"),
+            ("~/.halo/global/.private/a.md", "is no text for prompts"),
+            ("~/.halo/global/skills/mail/token.json", "is no text for prompts"),
+            ("~/.halo/global/USER.md", "is no text for prompts"),
             ("pkg/.halo/sessions/2026-01/x/transcript.md", "is no text for prompts"),
             ("none.md", "there is no such file"),
             ("types/node", "there is no such file"),
@@ -276,6 +282,12 @@ class TestWhereItMayLead:
             ".halo/USER.md": "U",
             ".halo/artifacts/x/prompt.md": "P",
             "pkg/.halo/sessions/2026-01/x/transcript.md": "T",
+            ".git/config": "url = token",
+            "lib/.GIT/notes.md": "N",
+            "global:.git/config": "url = token",
+            "global:.private/a.md": "A",
+            "global:skills/mail/token.json": "{}",
+            "global:USER.md": "U",
             "docs/a.md": "A",
             "binary.md": b"a\0b",
             "latin.md": b"caf\xe9",
@@ -293,7 +305,7 @@ class TestWhereItMayLead:
     def test_what_is_no_path_is_text_without_a_word(self, text):
         assert expanded(text, **{"docs/a.md": "A"}) == (text, [])
 
-    def test_the_global_folder_is_open(self):
+    def test_markdown_of_the_global_folder_is_open(self):
         """`~/.halo/global/` is that folder wherever HALO_HOME lies: the same reference on every machine."""
         text, remarks = expanded(
             "@~/.halo/global/me.md", **{"global:me.md": "G\n@more.md", "global:more.md": "M"}

@@ -37,6 +37,7 @@ def test_a_value_is_shown_as_it_is_written_with_its_place():
         "declared",
         False,
         False,
+        False,
     )
     assert found["s.params.port"].shown == "80"
 

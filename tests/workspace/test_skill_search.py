@@ -13,8 +13,9 @@ from making import agent, compiled, prompt, skill, tree
 from halo.build import gate
 from halo.build.builder import Builder
 from halo.build.gatekeeper import gate_roots
+from halo.build.inspection import inspect_all
 from halo.build.targets import default_targets
-from halo.build.whole import survey, write_gate
+from halo.build.whole import survey
 from halo.compiler.version import COMPILER
 from halo.errors import LayerError, TreeError, UnknownNameError
 from halo.files.roots import ConfinedRoot
@@ -321,7 +322,7 @@ def build(ws):
     for target in whole.targets:
         builder.ensure(target)
     builder.prune(whole.targets)
-    return write_gate(whole)
+    return inspect_all(whole).write_gate()
 
 
 def passes(ws):

@@ -125,6 +125,15 @@ class TestValues:
     def test_dates_stay_text(self, text):
         assert load_yaml(f"when: {text}\n", "x").value == {"when": text.removeprefix("!!timestamp ")}
 
+    def test_a_key_is_the_text_that_stands_there(self):
+        """Whatever it would mean as a value: settings are looked up by what their author reads."""
+        assert load_yaml("1: a\ntrue: {~: b}\n1.50: {x: &a {2: c}}\nd: {<<: *a}\n", "x").value == {
+            "1": "a",
+            "true": {"~": "b"},
+            "1.50": {"x": {"2": "c"}},
+            "d": {"2": "c"},
+        }
+
     def test_an_empty_document_is_none(self):
         for text in ("", "\n", "# remark\n", "---\n"):
             assert load_yaml(text, "x").value is None
