@@ -10,7 +10,7 @@ def read_names_as_utf8() -> None:
     The same files must make the same prompts, on whatever machine.
     """
     if sys.getfilesystemencoding() != "utf-8":
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606  # itself
 
 
 def main() -> None:

@@ -175,39 +175,61 @@ def task_build() -> Iterator[dict[str, Any]]:
         }
 
 
-def _print_prompt(agent: str, role: str, dir: str, *, layers: bool) -> TaskFailed | None:  # noqa: A002
-    from halo.cli.common import agent_target
-    from halo.cli.prompt import layer_table
-    from halo.cli.tokens import offline_counter
+def _print_prompt(**options: Any) -> TaskFailed | None:
+    """Do what `halo prompt` does with the same options."""
+    from click import UsageError
 
+    from halo.cli.prompt import command
+
+    given = {**options, "directory": options["directory"] or None, "workspace": None}
     try:
-        builder = _builder()
-        artifact = builder.ensure(agent_target(builder, agent, role, dir or None))
+        command.callback(**given)  # type: ignore[misc]  # a command that is made of a function has one
     except HaloError as error:
         return TaskFailed(str(error))
-    text = artifact.prompt
-    if layers:
-        text = layer_table(artifact.manifest, offline_counter()(text, artifact.manifest, parts=True))
-    sys.stdout.write(text)
+    except UsageError as error:
+        return TaskFailed(error.format_message())
     return None
+
+
+# Options of `halo prompt` with a value: name in its function, in the command line, default, choices, help.
+_VALUES = (
+    ("agent", "agent", "default", (), "whose prompt"),
+    ("role", "role", "root", ("root", "sub"), "in a session of its own, or started by another agent"),
+    ("directory", "dir", "", (), "the working directory"),
+    ("mode", "mode", "full", ("full", "minimal", "none"), "how much of it"),
+    ("platform", "platform", "posix", ("posix", "windows"), "whose variants of the prompts"),
+    ("access", "access", "full", ("full", "workspace", "readonly"), "the access level"),
+    ("profile", "profile", "", (), "with the models of a profile"),
+)
+_FLAGS = (
+    ("layers", "layers", "a table instead"),
+    ("asks", "ask", "with --layers: the provider's own count as well"),
+    ("blame", "blame", "who wrote each line"),
+    ("filled", "fill", "fill the slots as a turn would"),
+    ("frozen", "frozen", "refuse a stale artifact"),
+)
 
 
 def task_prompt() -> dict[str, Any]:
     """Print the assembled prompt of an agent."""
+    values = [
+        {
+            "name": name,
+            "short": "a" if name == "agent" else "",
+            "long": long,
+            "default": default,
+            "choices": tuple((choice, "") for choice in choices),
+            "help": text,
+        }
+        for name, long, default, choices, text in _VALUES
+    ]
+    flags = [
+        {"name": name, "long": long, "type": bool, "default": False, "help": text}
+        for name, long, text in _FLAGS
+    ]
     return {
         "actions": [(_print_prompt,)],
-        "params": [
-            {"name": "agent", "short": "a", "long": "agent", "default": "default", "help": "whose prompt"},
-            {
-                "name": "role",
-                "long": "role",
-                "default": "root",
-                "choices": (("root", "its own session"), ("sub", "started by another agent")),
-                "help": "as what",
-            },
-            {"name": "dir", "long": "dir", "default": "", "help": "the working directory"},
-            {"name": "layers", "long": "layers", "type": bool, "default": False, "help": "a table instead"},
-        ],
+        "params": [*values, *flags],
         "uptodate": [False],
         "io": {"capture": False},
     }

@@ -66,8 +66,15 @@ class Job(NamedTuple):
     arguments: tuple[str, ...]
 
 
-def run_all(jobs: list[Job], *, memory: int = MEMORY, wrapper: tuple[str, ...] = ()) -> list[Said]:
-    """Run the jobs in one child, as `wrapper` starts it (another user, a tracer)."""
+def run_all(
+    jobs: list[Job],
+    *,
+    memory: int = MEMORY,
+    wrapper: tuple[str, ...] = (),
+    environ: dict[str, str] | None = None,
+    seconds: int = SECONDS,
+) -> list[Said]:
+    """Run the jobs in one child, as `wrapper` starts it (as another user), with `environ` beside the usual."""
     lines = [
         json.dumps(
             {
@@ -87,11 +94,12 @@ def run_all(jobs: list[Job], *, memory: int = MEMORY, wrapper: tuple[str, ...] =
             "PYTHONPATH": str(REPOSITORY),
             "PYTHONDONTWRITEBYTECODE": "1",
             "LC_ALL": "C.UTF-8",
+            **(environ or {}),
         },
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=SECONDS,
+        timeout=seconds,
         check=False,
     )
     assert child.returncode == 0, child.stderr[-2000:]

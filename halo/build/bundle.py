@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from halo.build.builder import Builder
-from halo.build.bundled import FORMAT, LARGEST, NAME, Bundle, Bundled
+from halo.build.bundled import FORMAT, LARGEST, Bundle, Bundled
 from halo.build.store import FILES, Store, artifact_id
 from halo.compiler.version import COMPILER
 from halo.errors import ArtifactError, TreeError
@@ -25,6 +25,7 @@ from halo.records.artifacts import FORMAT as ARTIFACT_FORMAT
 from halo.records.artifacts import Manifest
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget, Target
 from halo.workspace.ids import is_id
+from halo.workspace.locate import BUNDLE
 
 _BLOCK = 512  # bytes; members of an archive begin at multiples of it
 _LARGEST_FILE = 1 << 28  # bytes of a file of an artifact
@@ -59,7 +60,7 @@ def make_bundle(builder: Builder, targets: list[Target]) -> Bundle:
 
 def pack(bundle: Bundle, store: Store) -> Iterator[bytes]:
     """Yield the bytes of the file. Raises `ArtifactError` for an artifact that is not whole."""
-    yield from _member(NAME, readable_json(bundle))
+    yield from _member(BUNDLE, readable_json(bundle))
     for identity in _ids(bundle):
         store.load(identity)  # verified
         for name, path in zip(FILES, reversed(store.files(identity)), strict=True):
@@ -88,17 +89,17 @@ def read_list(file: BinaryIO, path: str) -> Bundle:
     Raises `ArtifactError`.
     """
     file.seek(0)
-    data = _take_member(file, path, NAME, LARGEST)
+    data = _take_member(file, path, BUNDLE, LARGEST)
     try:
         bundle = msgspec.json.decode(data, type=Bundle)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise _damaged(path, f"its {NAME} cannot be read ({error})") from error
+        raise _damaged(path, f"its {BUNDLE} cannot be read ({error})") from error
     if bundle.format != FORMAT:
         raise ArtifactError(
             f"this bundle has format {bundle.format}, this version of Halo reads {FORMAT}", file=path
         )
     if bundle.seal or readable_json(bundle) != data:
-        raise _damaged(path, f"its {NAME} is not as Halo writes it")
+        raise _damaged(path, f"its {BUNDLE} is not as Halo writes it")
     names = [entry.target.name for entry in bundle.targets]
     if names != sorted(set(names)):
         raise _damaged(path, "its targets are not in order, or one stands there twice")

@@ -14,9 +14,9 @@ from halo.files.canonical import canonical_json, readable_json
 from halo.files.regular import read_regular
 from halo.files.seal import machine_key, seal
 from halo.records.targets import AgentTarget, ScopeTarget, Target
+from halo.workspace.locate import BUNDLE
 
 FORMAT = 1
-NAME = "bundle.json"
 LARGEST = 1 << 26  # bytes of bundle.json
 
 
@@ -59,7 +59,7 @@ def read_bundle(halo: str, home: str) -> Bundle | None:
 
     Raises `ArtifactError` for a `bundle.json` that was not written on this machine: it came with the folder.
     """
-    path = os.path.join(halo, NAME)
+    path = os.path.join(halo, BUNDLE)
     try:
         data = read_regular(path, LARGEST)
     except (FileNotFoundError, NotADirectoryError):

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from halo.build.builder import Builder
-from halo.build.bundled import NAME
 from halo.build.garbage import Found, Item, Mentions, Plan, decide, is_artifact_id, is_old, leftover_of
 from halo.build.store import FILES
 from halo.build.targets import default_targets
 from halo.errors import ArtifactError
 from halo.files.locks import FileLock, hold
 from halo.files.regular import refuse_links
+from halo.workspace.locate import BUNDLE
 
 # Folders below `.halo/` whose files may mention artifacts. `build/` has pointers; its gates follow from them.
 _MENTIONING = ("sessions", "evo", "batch", "traces")
@@ -141,7 +141,7 @@ def _item_of_folder(entry: os.DirEntry[str]) -> Item | None:
 
 def _read_all(halo: str, mentions: Mentions, skipped: set[str]) -> Iterator[OSError]:
     """Read everything that may mention an artifact; yield what could not be read."""
-    yield from _read_file(os.path.join(halo, NAME), mentions)
+    yield from _read_file(os.path.join(halo, BUNDLE), mentions)
     pointers = os.path.join(halo, "build")
     for name in ("build", *_MENTIONING):
         folder = os.path.join(halo, name)

@@ -3,13 +3,13 @@
 import os
 
 from halo.build.bundle import open_bundle, read_artifacts, read_list
-from halo.build.bundled import NAME, Bundle, sealed
+from halo.build.bundled import Bundle, sealed
 from halo.build.garbage import leftover_of
 from halo.build.store import Store
 from halo.errors import UsageError
 from halo.files.atomic import publish_folder, replace_file
 from halo.files.regular import refuse_links
-from halo.workspace.locate import HALO_DIR
+from halo.workspace.locate import BUNDLE, HALO_DIR
 
 _GITIGNORE = b"# Unpacked by `halo bundle`: nothing here is a source.\n*\n"
 
@@ -27,11 +27,11 @@ def unpack(packed: str, directory: str, home: str) -> Bundle:
         for _ in read_artifacts(file, packed, bundle):
             pass
         _check_free(halo, home, directory)
-        path = os.path.join(halo, NAME)
+        path = os.path.join(halo, BUNDLE)
         if not os.path.lexists(path):
             # Killed from here on, this is a folder with an empty bundle, not a workspace without layers.
             nothing = sealed(Bundle(bundle.format, bundle.compiler, ()), home)
-            if not publish_folder(halo, {NAME: nothing, ".gitignore": _GITIGNORE}):
+            if not publish_folder(halo, {BUNDLE: nothing, ".gitignore": _GITIGNORE}):
                 replace_file(path, nothing)
         store = Store(halo)
         read_list(file, packed)
@@ -50,7 +50,7 @@ def _check_free(halo: str, home: str, directory: str) -> None:
         raise UsageError(f"{directory} is where Halo's own home lies", hint="choose another folder")
     refuse_links(halo, "artifacts")
     names = {name for name in _names(halo) if leftover_of(name) is None}
-    if names and NAME not in names:
+    if names and BUNDLE not in names:
         raise UsageError(
             f"{halo} belongs to a workspace with layers", hint="unpack the bundle into another folder"
         )

@@ -7,6 +7,8 @@ from halo.checks.subject import Prompt, Subject
 from halo.models.prompt_counts import Counter, PromptCounts
 from halo.records.artifacts import Manifest
 from halo.records.diagnostics import Diagnostic
+from halo.records.targets import AgentTarget
+from halo.workspace.agents import Agent, read_agent, read_agent_body
 
 
 def volatile_prefix(subject: Subject) -> Iterator[Diagnostic]:
@@ -74,8 +76,14 @@ def minimum_cacheable(manifest: Manifest) -> int:
 
 
 def over_budget(subject: Subject, budget: int, count: Counter) -> Iterator[Diagnostic]:
-    """H604: a prompt of more tokens than the user allows; few-shots and tool schemas are in the figure."""
+    """H604: a prompt of more tokens than the user allows; few-shots and tool schemas are in the figure.
+
+    Of the agents that come with Halo only those that are chosen: nobody can shorten them.
+    """
     for prompt in subject.agents:
+        agent = _agent(subject, prompt)
+        if agent is None or (agent.scope == "builtin" and not subject.chosen):
+            continue
         text, manifest = prompt.compiled.prompt, prompt.compiled.manifest
         if count(text, manifest, parts=False).total <= budget:
             continue
@@ -86,28 +94,32 @@ def over_budget(subject: Subject, budget: int, count: Counter) -> Iterator[Diagn
             "error",
             f"{prompt.target.label} has {counts.label}, {counts.total - budget:,} more than {budget:,};"
             f" the largest parts: {', '.join(f'{part.name} ({part.tokens:,})' for part in largest)}",
-            largest[0].source,
+            _text_of(subject, agent),
             1,
         )
+
+
+def _agent(subject: Subject, prompt: Prompt) -> Agent | None:
+    target = prompt.target
+    return read_agent(subject.tree, target.agent) if isinstance(target, AgentTarget) else None
+
+
+def _text_of(subject: Subject, agent: Agent) -> str:
+    """Return where the agent's text stands: AGENT.md, or its agent.yaml where there is none."""
+    body = read_agent_body(subject.tree, agent)
+    return body.source if body is not None else agent.document.source
 
 
 class _Part(NamedTuple):
     name: str
     tokens: int
-    source: str
 
 
 def _parts(manifest: Manifest, counts: PromptCounts) -> Iterator[_Part]:
     """Yield what a prompt is made of: its segments, its few-shots, the schemas of its tools."""
     for segment, tokens in zip(manifest.segments, counts.segments, strict=True):
-        yield _Part(segment.id, tokens, segment.source)
+        yield _Part(segment.id, tokens)
     if manifest.few_shot_sources:
-        yield _Part("few-shots", sum(counts.few_shots), manifest.few_shot_sources[0].source)
+        yield _Part("few-shots", sum(counts.few_shots))
     if counts.tools:
-        yield _Part("tool schemas", counts.tools, _source_of_tools(manifest))
-
-
-def _source_of_tools(manifest: Manifest) -> str:
-    """Return the source of the segment that lists the tools; of the first one where none does."""
-    listed = [s.source for s in manifest.segments if s.kind == "tools"]
-    return (listed or [manifest.segments[0].source])[0]
+        yield _Part("tool schemas", counts.tools)

@@ -27,6 +27,7 @@ _RULES = (
     Rule("H106", "prompts-unreadable", "warning", "a prompt folder cannot be read, so the next scope serves"),
     Rule("H107", "few-shot-file", "warning", "a file among the few-shots is not one"),
     Rule("H108", "few-shots-left-out", "info", "few-shots are left out of a prompt"),
+    Rule("H109", "unknown-suppression", "warning", "a remark is meant to switch a rule off and does not"),
     Rule("H201", "skill-without-description", "warning", "a model cannot know when to use a skill"),
     Rule("H202", "skill-resources", "warning", "a skill has more files than its list names"),
     Rule("H203", "skill-front-matter", "warning", "front matter is read in another way than it is written"),
@@ -47,6 +48,7 @@ _RULES = (
     Rule("H306", "instruction-limit", "warning", "instruction files beyond a limit are left out"),
     Rule("H307", "import-refused", "warning", "an import leads nowhere, or where it may not"),
     Rule("H308", "import-cycle", "warning", "imports go in a circle"),
+    Rule("H309", "context-file-missing", "warning", "the settings name a context file that is not there"),
     Rule("H401", "case-collision", "error", "two names are one where case is ignored"),
     Rule("H402", "broken-link", "warning", "a link in INDEX.md leads nowhere"),
     Rule("H403", "unusable-name", "warning", "a folder or file has a name that nothing can use"),
@@ -76,3 +78,8 @@ _RULES = (
 )
 
 RULES = {rule.code: rule for rule in _RULES}
+
+
+def rule_called(name: str) -> Rule | None:
+    """Find a rule by its number or its code, in upper or lower case; None where there is none."""
+    return next((r for r in _RULES if name.upper() == r.number or name.lower() == r.code), None)

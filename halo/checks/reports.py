@@ -19,9 +19,9 @@ def place_of(finding: Diagnostic) -> str:
     return finding.source.removeprefix("workspace:")
 
 
-def as_text(report: Report) -> str:
-    """Write a line a finding, and the sums."""
-    lines = []
+def as_text(report: Report, workspace: str = "") -> str:
+    """Write a line a finding, and the sums; first whose they are, if a `workspace` is given."""
+    lines = [f"in {workspace}:"] if workspace else []
     for finding in report.findings:
         line = f":{finding.line}" if finding.line else ""
         where = f"{place_of(finding)}{line}: " if finding.source else ""
@@ -55,8 +55,12 @@ def as_json(report: Report) -> str:
     return readable_json({"format": FORMAT, "findings": findings, "suppressed": report.suppressed}).decode()
 
 
-def as_sarif(report: Report, version: str) -> str:
-    """Write SARIF 2.1.0, which code hosts and editors read."""
+# The name that viewers know for the top of a repository. Where that lies is not told: they know.
+_TOP = "%SRCROOT%"
+
+
+def as_sarif(report: Report, version: str, below: str = "") -> str:
+    """Write SARIF 2.1.0, which code hosts and editors read; `below` as in `as_github`."""
     used = sorted({finding.code for finding in report.findings}, key=lambda code: RULES[code].number)
     index = {code: i for i, code in enumerate(used)}
     driver = {
@@ -72,16 +76,22 @@ def as_sarif(report: Report, version: str) -> str:
             for code in used
         ],
     }
-    results = [_result(finding, index[finding.code]) for finding in report.findings]
+    results = [_result(finding, index[finding.code], below) for finding in report.findings]
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "originalUriBaseIds": {_TOP: {"description": {"text": "the top of the repository"}}},
+                "results": results,
+            }
+        ],
     }
     return readable_json(log).decode()
 
 
-def _result(finding: Diagnostic, index: int) -> dict[str, Any]:
+def _result(finding: Diagnostic, index: int, below: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": RULES[finding.code].number,
         "ruleIndex": index,
@@ -92,26 +102,28 @@ def _result(finding: Diagnostic, index: int) -> dict[str, Any]:
     if path:
         from urllib.parse import quote
 
-        # Only what lies in the workspace is relative to it; other roots are named.
-        location: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
+        # Only what lies in the workspace is in the repository; other roots are named.
+        where: dict[str, Any] = {"uri": quote(path), "description": {"text": f"in the {root} folder of Halo"}}
         if root == "workspace":
-            location["artifactLocation"]["uriBaseId"] = "WORKSPACE"
-        else:
-            location["artifactLocation"]["description"] = {"text": f"in the {root} folder of Halo"}
+            where = {"uri": quote(below + path), "uriBaseId": _TOP}
+        location: dict[str, Any] = {"artifactLocation": where}
         if finding.line:
             location["region"] = {"startLine": finding.line}
         result["locations"] = [{"physicalLocation": location}]
     return result
 
 
-def as_github(report: Report) -> str:
-    """Write workflow commands, which GitHub shows at the lines of a pull request."""
+def as_github(report: Report, below: str = "") -> str:
+    """Write workflow commands, which GitHub shows at the lines of a pull request.
+
+    `below` is the way from the top of the repository to the workspace, such as `svc/`.
+    """
     lines = []
     for finding in report.findings:
         title = f"{RULES[finding.code].number} {finding.code}"
         properties = [f"title={_property(title)}"]
         if finding.source.startswith("workspace:") and place_of(finding):
-            properties.insert(0, f"file={_property(place_of(finding))}")
+            properties.insert(0, f"file={_property(below + place_of(finding))}")
             if finding.line:
                 properties.insert(1, f"line={finding.line}")
         message = finding.message if len(properties) > 1 else f"{finding.source} {finding.message}".strip()
@@ -120,7 +132,7 @@ def as_github(report: Report) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text).replace("%", "%25")
 
 
 def _property(text: str) -> str:

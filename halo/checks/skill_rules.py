@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from halo.checks.literals import literals_in
 from halo.checks.subject import Subject
 from halo.compiler.tokens import estimate
 from halo.errors import HaloError
@@ -22,3 +23,17 @@ def specification(subject: Subject) -> Iterator[Diagnostic]:
                 yield from check_skill(subject.tree, skill, estimate)
         except HaloError:
             continue  # said as what it is
+
+
+def unresolved(subject: Subject) -> Iterator[Diagnostic]:
+    """H102: a placeholder in the front matter of a skill, where nothing resolves it."""
+    for target in subject.survey.targets:
+        if not isinstance(target, SkillTarget):
+            continue
+        try:
+            skill = read_skill(subject.tree, target.id)
+        except HaloError:
+            continue  # said as what it is
+        if skill.scope != "builtin":
+            yield from literals_in("name", skill.name, skill.source, skill.name_line)
+            yield from literals_in("description", skill.description, skill.source, skill.description_line)

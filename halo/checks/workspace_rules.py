@@ -1,51 +1,20 @@
-"""Rules about the workspace: what nothing uses, what collides, what leads nowhere."""
+"""Rules about the workspace: names that collide, models, values, what its settings name."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
 from halo.checks.subject import Subject
-from halo.errors import HaloError, near_miss_hint
+from halo.errors import near_miss_hint
 from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import AgentTarget, SkillTarget
-from halo.workspace.agents import read_agent, read_agent_body
+from halo.workspace.context_files import read_context_files
 from halo.workspace.ids import list_ids
-from halo.workspace.layers import index_layer
-from halo.workspace.links import find_links, relative_path
+from halo.workspace.layers import user_layer
 from halo.workspace.model_remarks import model_remarks
 from halo.workspace.params import misfit, read_params
 from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, lookup, read_settings
 from halo.workspace.values import list_values
-
-
-def unused(subject: Subject) -> Iterator[Diagnostic]:
-    """H501, H502: an agent of the workspace that is on no team, a skill that no agent lists.
-
-    The agent `default` and internal ones are used by the user and by Halo.
-    """
-    members: set[str] = set()
-    skills: set[str] = set()
-    own: list[tuple[str, str]] = []
-    for name in list_ids(subject.tree, "agents"):
-        try:
-            agent = read_agent(subject.tree, name)
-        except HaloError:
-            continue  # said as what it is
-        members.update(member for member in agent.config.team if member != name)
-        skills.update(agent.config.skills)
-        if agent.scope == "workspace" and not agent.config.internal and name != "default":
-            own.append((name, agent.document.source))
-    for name, source in own:
-        if name not in members:
-            yield Diagnostic(
-                "unused-agent", "info", f"{name!r} is on no team: only you can start it", source, 1
-            )
-    for prompt in subject.prompts:
-        target = prompt.target
-        if isinstance(target, SkillTarget) and target.id not in skills:
-            head = prompt.compiled.manifest.segments[0]
-            if head.scope == "workspace":
-                yield Diagnostic("unused-skill", "warning", f"no agent lists {target.id!r}", head.source, 1)
 
 
 def models(subject: Subject) -> Iterator[Diagnostic]:
@@ -86,40 +55,6 @@ def _collision(place: str, first: str, second: str) -> Diagnostic:
     return Diagnostic("case-collision", "error", message, place)
 
 
-def index_links(subject: Subject) -> Iterator[Diagnostic]:
-    """H402: a link in INDEX.md to a file that is not there; an agent that follows it wastes a call."""
-    layer = index_layer(subject.tree)
-    if layer is None or not layer.body:
-        return
-    for link, line in find_links(layer.body):
-        target = relative_path(link)
-        if not target:
-            continue
-        if not any(_there(subject.tree, base, target) for base in ("workspace:", "workspace:.halo/")):
-            yield Diagnostic(
-                "broken-link",
-                "warning",
-                f"{target} is not there (links are looked up from the workspace and from .halo/)",
-                layer.source,
-                layer.line + line,
-            )
-
-
-def _there(tree: Tree, base: str, target: str) -> bool:
-    parts: list[str] = []
-    for part in f"{base.partition(':')[2]}{target}".split("/"):
-        if part == ".." and not parts:
-            return False  # it leaves the workspace
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    try:
-        return tree.kind("workspace:" + "/".join(parts)) in ("file", "dir")
-    except HaloError:
-        return False
-
-
 def settings_values(subject: Subject) -> Iterator[Diagnostic]:
     """H503, H504, H703: values that nobody claims, and secrets in a file that is committed."""
     known = sorted({*list_ids(subject.tree, "agents"), *list_ids(subject.tree, "skills")})
@@ -130,12 +65,22 @@ def settings_values(subject: Subject) -> Iterator[Diagnostic]:
             message = f"{value.name}: there is no agent, skill or provider {owner!r}; {hint}"
             yield Diagnostic("unclaimed-value", "warning", message, value.source, value.line)
         elif value.claim == "undeclared":
-            message = f"{value.name} is not declared in config.yaml of {owner!r}"
+            message = (
+                f"{value.name} is not declared in config.yaml of {owner!r}{_meant(subject.tree, value.name)}"
+            )
             yield Diagnostic("undeclared-value", "info", message, value.source, value.line)
         if value.bare and value.source.startswith("workspace:"):
             cure = "take the default out" if value.default else "write <<NAME>> instead"
             message = f"{value.name} stands in a file that is committed; {cure}"
             yield Diagnostic("committed-secret", "error", message, value.source, value.line)
+
+
+def _meant(tree: Tree, name: str) -> str:
+    """Say which declared key was meant; empty where none is near."""
+    owner, part, key = name.split(".", 2) if name.count(".") > 1 else (name, "", "")
+    params = read_params(tree, owner)
+    hint = near_miss_hint(key, sorted(params.secret if part == "secrets" else params.declared))
+    return f"; {hint}" if hint.startswith("did you mean") else ""
 
 
 def misfits(subject: Subject) -> Iterator[Diagnostic]:
@@ -151,19 +96,10 @@ def misfits(subject: Subject) -> Iterator[Diagnostic]:
                         yield Diagnostic("unfit-value", "error", message, setting.source, setting.line)
 
 
-def speechless_agents(subject: Subject) -> Iterator[Diagnostic]:
-    """H506, H507: an agent without a text of its own; a member of a team that does not say what it is for."""
-    for name in list_ids(subject.tree, "agents"):
-        try:
-            agent = read_agent(subject.tree, name)
-            body = read_agent_body(subject.tree, agent)
-        except HaloError:
-            continue  # said as what it is
-        if agent.scope != "workspace":
-            continue
-        if body is None and not agent.config.system_prompt.strip():
-            message = f"{name!r} has neither AGENT.md nor a system_prompt"
-            yield Diagnostic("agent-without-text", "warning", message, agent.document.source, 1)
-        if not agent.description and not agent.config.internal and name != "default":
-            message = f"{name!r} has no description: nobody can tell whether to hand it work"
-            yield Diagnostic("agent-without-description", "warning", message, agent.document.source, 1)
+def missing_context(subject: Subject) -> Iterator[Diagnostic]:
+    """H309: a context file of the settings that is nowhere: each prompt has a marker in its place."""
+    settings = subject.general.prompt
+    for file in read_context_files(subject.tree, settings, new=user_layer(subject.tree) is None):
+        if file.layer is None:
+            message = f"there is no .halo/{file.name}; in each prompt stands [MISSING] in its place"
+            yield Diagnostic("context-file-missing", "warning", message, file.setting, file.line)

@@ -62,6 +62,19 @@ _TARGET_OPTIONS: "tuple[Callable[[Any], Any], ...]" = (
 )
 
 
+class AgentCommand(click.Command):
+    """A command whose agent is named by `-a`: a word that stands alone is answered with that."""
+
+    allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does, and refuse what is left."""
+        left = super().parse_args(ctx, args)
+        if left and not ctx.resilient_parsing:
+            raise click.UsageError(f"unexpected word {left[0]!r}; an agent is named by -a {left[0]}", ctx)
+        return left
+
+
 def open_builder(workspace: str | None) -> "Builder":
     """Find the workspace and open its artifacts."""
     from halo.build.builder import Builder

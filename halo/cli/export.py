@@ -6,6 +6,9 @@ import click
 
 from halo.cli.common import workspace_option
 
+# What `--check`, which does nothing, says where an export says what it did.
+_UNDONE = {"made": "missing", "renewed": "out of date", "gone": "obsolete"}
+
 
 @click.group("export")
 def command() -> None:
@@ -45,8 +48,10 @@ def agents_md(*, workspace: str | None, directory: str, with_global: bool, check
     steps = plan_export(folder, agents_md_files(tree, directories.with_rules), NAME)
     if not check:
         carry_out(folder, steps)
+    width = max(map(len, _UNDONE.values())) + 2 if check else 8
     for step in steps:
-        click.echo(f"{step.action:<8}{step.path}{' ' * bool(step.why)}{step.why}")
+        word = _UNDONE.get(step.action, step.action) if check else step.action
+        click.echo(f"{word:<{width}}{step.path}{' ' * bool(step.why)}{step.why}")
     if not steps:
         click.echo("nothing to export: no instructions, index, skills or rules of directories", err=True)
     return int(check and any(step.action != "kept" for step in steps))

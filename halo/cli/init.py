@@ -1,10 +1,11 @@
 """`halo init`: a workspace that compiles and runs at once; never overwrites a file."""
 
 import os
+import shlex
 
 import click
 
-from halo.errors import UsageError
+from halo.errors import HaloError, UsageError
 
 # What is made by machines or private stays out of git; layers, probes, locks and evo/history go in.
 _GITIGNORE = b"""\
@@ -20,7 +21,7 @@ _GITIGNORE = b"""\
 
 
 @click.command("init")
-@click.argument("directory", default=".", metavar="[DIR]")
+@click.argument("directory", default="", metavar="[DIR]")
 @click.option("--global", "home", is_flag=True, help="Seed the global folder (HALO_HOME or ~/.halo) instead.")
 def command(*, directory: str, home: bool) -> None:
     """Make DIR (by default here) a workspace, or seed the global folder.
@@ -31,6 +32,8 @@ def command(*, directory: str, home: bool) -> None:
 
     templates = templates_folder()
     if home:
+        if directory:
+            raise click.UsageError(f"--global seeds {halo_home(os.environ)}; leave {directory} away")
         base = halo_home(os.environ)
         for name in ("prompts", "agents", "skills", "models"):
             _copy(os.path.join(templates, name), os.path.join(base, "global", name))
@@ -39,6 +42,7 @@ def command(*, directory: str, home: bool) -> None:
         os.makedirs(secrets, mode=0o700, exist_ok=True)
         _put(os.path.join(secrets, "settings.yaml"), _SECRETS, mode=0o600)
         return
+    directory = os.path.normpath(directory or ".")
     if os.path.exists(directory) and not os.path.isdir(directory):
         raise UsageError(f"{directory} is not a folder")
     own = os.path.realpath(halo_home(os.environ))
@@ -47,10 +51,44 @@ def command(*, directory: str, home: bool) -> None:
             f"{directory} is where Halo's own home lies, and cannot be a workspace",
             hint="choose another folder; halo init --global seeds the home",
         )
+    above = _workspace_above(directory)
     _copy(os.path.join(templates, "workspace"), directory)
-    _put(os.path.join(directory, ".halo", ".gitignore"), _GITIGNORE)
-    _write_schemas(os.path.join(directory, ".halo"))
-    click.echo(f'next: cd {directory} && halo model pull && halo run "Hello"', err=True)
+    folder = os.path.normpath(os.path.join(directory, HALO_DIR))
+    _put(os.path.join(folder, ".gitignore"), _GITIGNORE)
+    _write_schemas(folder)
+    _say_of(directory, above)
+    step = "" if directory == "." else f"cd {shlex.quote(directory)} && "
+    click.echo(f'next: {step}halo model pull && halo run "Hello"', err=True)
+
+
+def _workspace_above(directory: str) -> str:
+    """Return the workspace that a new one in `directory` would lie in; "" for none."""
+    from halo.errors import NoWorkspaceError
+    from halo.workspace.locate import find_workspace, halo_home
+
+    own = os.path.realpath(directory)
+    start = own
+    while not os.path.isdir(start):
+        start = os.path.dirname(start)
+    try:
+        found = find_workspace(start, halo_home(os.environ))
+    except NoWorkspaceError:
+        return ""
+    return found if found != own else ""
+
+
+def _say_of(directory: str, above: str) -> None:
+    """Say what else must be known of a workspace that has just been made."""
+    if above:
+        click.echo(
+            f"warning: {directory} lies in the workspace {above}; in it, commands use the new one", err=True
+        )
+    try:
+        data = _content(os.path.join(directory, "dodo.py")) or b""
+    except (HaloError, OSError):
+        return  # a link, or no file: nothing is known of it
+    if b"halo.dodo" not in data:
+        click.echo("dodo.py is not Halo's; for doit it needs the line: from halo.dodo import *", err=True)
 
 
 _SECRETS = b"""\

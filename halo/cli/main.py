@@ -93,17 +93,25 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except HaloError as error:
         if debug:
-            raise
-        click.echo(f"halo: {error}", err=True)
+            _show_traceback()
+        else:
+            click.echo(f"halo: {error}", err=True)
         return error.exit_code
     except BrokenPipeError:
         return reader_gone()
     except OSError as error:
         if debug:
-            raise
+            _show_traceback()
+            return 1
         from halo.files.visible import shown
 
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"halo: {shown(f'{where}{error.strerror or error}')}", err=True)
         return 1
     return result if isinstance(result, int) else 0
+
+
+def _show_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()

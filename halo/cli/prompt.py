@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from halo.cli.common import agent_target, open_builder, target_options, workspace_option
+from halo.cli.common import AgentCommand, agent_target, open_builder, target_options, workspace_option
 from halo.files.visible import visible
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from halo.records.targets import Access, Mode, Platform
 
 
-@click.command("prompt")
+@click.command("prompt", cls=AgentCommand)
 @workspace_option
 @click.option("-a", "--agent", default="default", show_default=True, help="Whose prompt.")
 @target_options
@@ -48,6 +48,8 @@ def command(
     """
     if blame and (layers or filled):
         raise click.UsageError("--blame shows the whole prompt, unfilled; leave --layers and --fill away")
+    if layers and filled:
+        raise click.UsageError("--layers counts the slots as they are written; leave --fill away")
     if asks and not layers:
         raise click.UsageError("--ask adds a row to the table of --layers")
     builder = open_builder(workspace)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 @click.command("why")
 @workspace_option
+@click.option("-a", "--agent", "named", metavar="AGENT", help="Whose prompt, instead of the first word.")
 @target_options
 @click.option("-E", "--regex", is_flag=True, help="PATTERN is a regular expression.")
 @click.option(
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="For people, or one JSON object with every match.",
 )
-@click.argument("agent")
-@click.argument("wanted", metavar="PATTERN|LINE")
+@click.argument("words", nargs=-1, metavar="AGENT PATTERN|LINE")
 def command(
     *,
     workspace: str | None,
+    named: str | None,
     role: str,
     directory: str | None,
     mode: "Mode",
@@ -36,8 +37,7 @@ def command(
     profile: str,
     regex: bool,
     form: str,
-    agent: str,
-    wanted: str,
+    words: tuple[str, ...],
 ) -> int:
     """Say where lines of AGENT's prompt come from: layer, line, and who wrote it (git blame).
 
@@ -47,6 +47,7 @@ def command(
     """
     from halo.build.why import explain
 
+    agent, wanted = _asked(named, words)
     builder = open_builder(workspace)
     target = agent_target(
         builder, agent, role, directory, mode=mode, platform=platform, access=access, profile=profile
@@ -61,3 +62,15 @@ def command(
 
         sys.stdout.write(as_text(answer, wanted))
     return 0 if answer.lines else 1
+
+
+def _asked(named: str | None, words: tuple[str, ...]) -> tuple[str, str]:
+    """Return the agent and what is looked for: both are words, or the agent is `named` by its option."""
+    asked = words if named is None else (named, *words)
+    if len(asked) == 2:  # noqa: PLR2004  # the two
+        return asked[0], asked[1]
+    if named is not None and len(words) > 1:
+        raise click.UsageError("the agent is named by -a; one more word is what to look for, in quotes")
+    if len(asked) > 1:
+        raise click.UsageError("too many words; a PATTERN of several words stands in quotes")
+    raise click.UsageError("say whose prompt and what to look for: halo why AGENT PATTERN")

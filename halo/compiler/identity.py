@@ -2,7 +2,7 @@
 
 from halo.compiler.compilation import Compilation
 from halo.compiler.pieces import Part, Piece, titled
-from halo.compiler.placeholders import Placeholders
+from halo.compiler.placeholders import USER_NAMES, Placeholders
 from halo.workspace.agents import Agent, read_agent_body
 from halo.workspace.layers import Layer, one_line
 
@@ -45,7 +45,7 @@ def user_names(user: Layer | None) -> dict[str, Piece]:
     if user is None or user.front is None:
         return {}
     found = {}
-    for key in ("user_name", "ai_name"):
+    for key in USER_NAMES:
         value = user.value(key)
         if isinstance(value, dict | list):
             raise user.front.error(f"{key}: a name is plain text", key)

@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from halo.compiler.pieces import Fill, Piece
-from halo.errors import LayerError
+from halo.errors import LayerError, near_miss_hint
 from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
+from halo.workspace.ids import list_ids
 from halo.workspace.layers import Layer
 from halo.workspace.params import PARAM, Declared, Params, misfit, read_params
 from halo.workspace.settings import (
@@ -24,11 +25,14 @@ from halo.workspace.settings import (
 )
 from halo.workspace.yamldoc import YamlDocument
 
-_PLACEHOLDER = re.compile(r"\{\{\s*([\w-][\w.-]*)\s*\}\}")
+PLACEHOLDER = re.compile(r"\{\{\s*([\w-][\w.-]*)\s*\}\}")
 
 # What a skill is invoked with, in the body of a skill: `$ARGUMENTS`, `$1` to `$9`; with a backslash in front
 # their escape. `$10`, `$1.50` and `$1,000` are sums of money or something else.
-_IN_SKILL = re.compile(rf"{_PLACEHOLDER.pattern}|\\?\$(?:ARGUMENTS\b|[1-9](?!\d|[.,]\d))")
+_IN_SKILL = re.compile(rf"{PLACEHOLDER.pattern}|\\?\$(?:ARGUMENTS\b|[1-9](?!\d|[.,]\d))")
+
+# What the front matter of USER.md may give.
+USER_NAMES = ("user_name", "ai_name")
 
 # Filled by whoever runs the turn.
 _BUILTIN_SLOTS = frozenset({"workspace_root", "working_dir", "now"})
@@ -70,7 +74,7 @@ class Placeholders:
         """Yield the body of `layer` in pieces: verbatim runs, values, slots."""
         body, position, line = layer.body, 0, layer.line
         seen, here = 0, layer.line  # `here` is the line of the character `seen`
-        pattern = _IN_SKILL if self._own else _PLACEHOLDER
+        pattern = _IN_SKILL if self._own else PLACEHOLDER
         for match in pattern.finditer(body):
             here += body.count("\n", seen, match.start())
             seen = match.start()
@@ -98,13 +102,21 @@ class Placeholders:
         if name in self._session or (self._own and name.startswith("channel.")):
             return Piece(text, source, line, fill=Fill(name, "session"))
         param = PARAM.match(name)
-        if param is None:
-            self._warn(source, line, f"{text} names nothing that a prompt may hold; it stays as it is")
-            return None
-        if param[1] not in self._namespaces:
-            self._warn(source, line, f"{text}: the parameters of {param[1]!r} are not open to this text")
-            return None
-        return self._param(param[1], param[2], text, source, line)
+        if param is not None and param[1] in self._namespaces:
+            return self._param(param[1], param[2], text, source, line)
+        self._warn(source, line, f"{text}{self._why_not(name, param[1] if param is not None else '')}")
+        return None
+
+    def _why_not(self, name: str, owner: str) -> str:
+        """Say why `name` is none that resolves here; `owner`: whose parameter it would be."""
+        if name in USER_NAMES:
+            return f": USER.md gives no {name}; it stays as it is"
+        if not owner:
+            return " names nothing that a prompt may hold; it stays as it is"
+        known = sorted({*list_ids(self._tree, "agents"), *list_ids(self._tree, "skills")})
+        if owner in known:
+            return f": the parameters of {owner!r} are not open to this text"
+        return f": there is no agent or skill {owner!r}; {near_miss_hint(owner, known)}"
 
     def _param(self, owner: str, key: str, text: str, source: str, line: int) -> Piece | None:
         name = f"{owner}.params.{key}"

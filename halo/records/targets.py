@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from halo.files.visible import visible
+
 Role = Literal["root", "sub"]
 Mode = Literal["full", "minimal", "none"]
 Platform = Literal["posix", "windows"]
@@ -81,7 +83,7 @@ class AgentTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag
     @property
     def label(self) -> str:
         """For people."""
-        where = f" · {self.directory}" if self.directory else ""
+        where = f" · {visible(self.directory)}" if self.directory else ""
         rest = self.variant.partition("+")[2]
         return f"{self.agent} · {self.role}{where}" + (f" · {rest.replace('+', ' · ')}" if rest else "")
 
@@ -115,7 +117,7 @@ class ScopeTarget(msgspec.Struct, frozen=True, order=True, tag_field="kind", tag
     @property
     def label(self) -> str:
         """For people."""
-        return f"rules of {self.directory}/"
+        return f"rules of {visible(self.directory)}/"
 
 
 Target = AgentTarget | SkillTarget | ScopeTarget

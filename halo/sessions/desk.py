@@ -70,17 +70,6 @@ class Desk:
         """Return what the user allowed this workspace."""
         return read_grants(self.tree, self.builder.places.workspace, self.builder.places.home)
 
-    def _trusts(self, binding: Binding, target: AgentTarget) -> bool:
-        """Tell whether the user allowed the endpoint of an agent.
-
-        Never one that came in a bundle: no layer says whose it is, and an artifact is not asked.
-        """
-        if not binding.endpoint or self.builder.bundle is not None:
-            return False
-        return self.grants().endpoint(
-            self.tree, target.agent, binding.provider, binding.endpoint, target.profile
-        )
-
     def admit_model_file(self, binding: Binding, target: AgentTarget) -> None:
         """Raise `ModelFileError` for a model file that the workspace names and the user has not allowed.
 
@@ -88,7 +77,7 @@ class Desk:
         """
         if not names_a_file(binding.provider, binding.model):
             return
-        if self.builder.bundle is None and self.grants().model_file(self.tree, target.agent, target.profile):
+        if self.grants().model_file(self.tree, target.agent, target.profile):
             return
         raise ModelFileError(
             f"the model file {binding.model} is named by this workspace, and nobody has allowed it",
@@ -105,7 +94,10 @@ class Desk:
             binding,
             tool_mode=runtime.tool_mode,
             key=provider_key(binding.provider, self.tree, self.environ, self.grants),
-            trusted=self._trusts(binding, target),
+            trusted=bool(binding.endpoint)
+            and self.grants().endpoint(
+                self.tree, target.agent, binding.provider, binding.endpoint, target.profile
+            ),
             context_tokens=runtime.context_tokens,
             cache=self.cache,
             base_dir=self.builder.places.workspace,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from halo.errors import HaloError
 from halo.files.tree import Tree
 from halo.records.artifacts import Artifact
 from halo.records.events import MessageAdded
@@ -13,6 +14,7 @@ from halo.runner.slots import fill
 from halo.sessions.scopes import expand_scopes
 from halo.sessions.slash import read_slash, skill_block
 from halo.sessions.values import argument_values, takes_arguments
+from halo.workspace.ids import folders_of
 
 
 class Invoked(msgspec.Struct, frozen=True):
@@ -67,9 +69,17 @@ def read_message(
     `UsageError` for a skill that is refused, and for a message of markers that lead to nothing.
     """
     scoped = expand_scopes(typed, workspace, tree, get, bundled)
-    slash = read_slash(scoped.text, artifact.manifest.commands)
+    slash = read_slash(scoped.text, artifact.manifest.commands, lambda name: _is_skill(tree, name))
     invoked = Invoked(slash.skill, get(SkillTarget(slash.skill)), slash.arguments) if slash.skill else None
     notices = [f"warning: {problem}" for problem in scoped.problems]
     if slash.remark:
         notices.append(slash.remark)
     return Said(typed, scoped.text, scoped.blocks, scoped.artifacts, invoked, tuple(notices))
+
+
+def _is_skill(tree: Tree, name: str) -> bool:
+    """Tell whether there is a skill `name`. It is for a remark alone: nothing in the layers stops a turn."""
+    try:
+        return bool(folders_of(tree, "skills", name))
+    except HaloError:
+        return False

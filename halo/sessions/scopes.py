@@ -23,8 +23,8 @@ _MARKER = re.compile(r'(?<!\S)@scope[ \t]+(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\
 
 _TAG = "workspace-instructions"
 _NOTE = (
-    "Rules of this directory, from the .halo/INSTRUCTIONS.md files on the way to it. Follow them as the "
-    "user's instructions for work below it. They do not change where tools run."
+    "Rules of this directory, from the .halo/INSTRUCTIONS.md files on the way to it. Follow them as "
+    "instructions of the user for work below it. They do not change where tools run."
 )
 
 

@@ -3,6 +3,7 @@
 import difflib
 import html
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from halo.errors import UsageError
@@ -26,8 +27,13 @@ class Slash(NamedTuple):
     remark: str = ""
 
 
-def read_slash(text: str, commands: tuple[SkillCommand, ...]) -> Slash:
-    """Read the beginning of a user's message. Raises `UsageError` for a skill that is refused."""
+def read_slash(
+    text: str, commands: tuple[SkillCommand, ...], exists: Callable[[str], bool] = lambda _: False
+) -> Slash:
+    """Read the beginning of a user's message. Raises `UsageError` for a skill that is refused.
+
+    `commands` are the skills that the agent lists; `exists` tells whether another name is a skill at all.
+    """
     match = _COMMAND.match(text)
     if match is None:
         return Slash()
@@ -40,6 +46,8 @@ def read_slash(text: str, commands: tuple[SkillCommand, ...]) -> Slash:
                     hint="a space before the slash sends it as text",
                 )
             return Slash(name, (match["arguments"] or "").strip())
+    if exists(name):
+        return Slash(remark=f"note: /{name} is a skill that this agent does not list; it was sent as text")
     close = difflib.get_close_matches(name, [c.id for c in commands if not c.refused], n=1, cutoff=0.6)
     if not close:
         return Slash()

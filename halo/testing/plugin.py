@@ -30,8 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `halo_target` once for every agent, as root and as sub."""
     if "halo_target" in metafunc.fixturenames:
-        prompts = _prompts(metafunc.config, str(metafunc.definition.path.parent))
-        targets = prompts.targets()
+        from halo.errors import HaloError
+
+        try:
+            targets = _prompts(metafunc.config, str(metafunc.definition.path.parent)).targets()
+        except HaloError as error:
+            raise pytest.Collector.CollectError(str(error)) from None
         metafunc.parametrize("halo_target", targets, ids=[f"{t.agent}-{t.role}" for t in targets])
 
 
@@ -41,7 +45,13 @@ def halo_prompt(request: pytest.FixtureRequest) -> "Prompts":
 
     Nothing is written; the global folder is left out unless `--halo-global` is given.
     """
-    return _prompts(request.config, str(request.path.parent))
+    from halo.errors import HaloError
+
+    __tracebackhide__ = True
+    try:
+        return _prompts(request.config, str(request.path.parent))
+    except HaloError as error:
+        raise error.with_traceback(None) from None
 
 
 @pytest.fixture
@@ -75,7 +85,13 @@ def _explanation(config: pytest.Config, op: str, left: Any, right: Any) -> list[
         return None
     prompt, other = (left, right) if isinstance(left, prompts.Prompt) else (right, left)
     expected = snapshots.recalled(other)
-    if not isinstance(prompt, prompts.Prompt) or expected is None:
+    if not isinstance(prompt, prompts.Prompt):
+        return None
+    if snapshots.is_missing(other):
+        return [
+            f"the prompt {prompt.target.label} has no snapshot yet; to write it: pytest --snapshot-update"
+        ]
+    if expected is None:
         return None
     places = prompts.differences(prompt, expected)
     where = [f"segment {p.segment} · {p.source}:{p.line}" for p in places]

@@ -7,7 +7,7 @@ import msgspec
 
 from halo.compiler.assemble import Compiled
 from halo.compiler.compile import compile_target
-from halo.errors import UsageError
+from halo.errors import HaloError, UsageError
 from halo.records.artifacts import Manifest
 from halo.records.targets import AgentTarget, Role, Target
 from halo.workspace.disabling import list_enabled
@@ -46,9 +46,13 @@ class Prompts:
         self._tree = places.tree() if with_global else places.shared_tree()
 
     def __call__(self, agent: str | Target = "default", **options: str) -> Prompt:
-        """Compile a prompt."""
-        target = _target(agent, options) if isinstance(agent, str) else agent
-        return Prompt.of(target, compile_target(self._tree, target))
+        """Compile a prompt. A broken layer is told in the line of the test that asked for it."""
+        __tracebackhide__ = True
+        try:
+            target = _target(agent, options) if isinstance(agent, str) else agent
+            return Prompt.of(target, compile_target(self._tree, target))
+        except HaloError as error:
+            raise error.with_traceback(None) from None
 
     def targets(self) -> list[AgentTarget]:
         """Return the prompts of every agent that somebody wrote, as root and as sub.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from syrupy.assertion import SnapshotAssertion
+from syrupy.assertion import AssertionResult, SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 
@@ -19,9 +19,17 @@ class PromptSnapshot(SingleFileSnapshotExtension):
 
 def recalled(snapshot: Any) -> str | None:
     """Return the text of the snapshot that an assertion has just been compared with; None for none."""
-    if not isinstance(snapshot, SnapshotAssertion):
-        return None
-    executions = snapshot.executions
-    result = executions[max(executions)] if executions else None
+    result = _last(snapshot)
     recalled_data = result.recalled_data if result is not None else None
     return recalled_data if isinstance(recalled_data, str) else None
+
+
+def is_missing(snapshot: Any) -> bool:
+    """Tell whether an assertion has just found that its snapshot was never written."""
+    result = _last(snapshot)
+    return result is not None and not result.success and result.recalled_data is None and not result.exception
+
+
+def _last(snapshot: Any) -> AssertionResult | None:
+    executions = snapshot.executions if isinstance(snapshot, SnapshotAssertion) else {}
+    return executions[max(executions)] if executions else None

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from halo.errors import LayerError, UnknownNameError, UsageError, near_miss_hint
 from halo.files.canonical import canonical_text
@@ -21,23 +22,39 @@ from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
 class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`context:` of agent.yaml: the window in tokens, and the fill (0 to 1) at which it is shortened."""
 
-    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    compress_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
+    max_tokens: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="The window of the agent's own model.")
+    ] = None
+    compress_at: Annotated[
+        float, Meta(gt=0, le=1, description="The fill at which the history is shortened; recorded only.")
+    ] = 0.8
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """agent.yaml. A `model` that is text is an alias: `halo.workspace.model_choice` resolves it."""
 
-    model: str | ModelConfig
-    name: str = ""
-    description: str = ""
-    system_prompt: str = ""
-    tools: tuple[str, ...] = ()
-    skills: tuple[str, ...] = ()
-    team: tuple[str, ...] = ()
+    model: Annotated[
+        str | ModelConfig, Meta(description="Who answers: a model, or an alias of general.models.aliases.")
+    ]
+    name: Annotated[str, Meta(description="For people and rosters; the id where none is given.")] = ""
+    description: Annotated[
+        str, Meta(description="The roster line by which others decide whether to hand it work.")
+    ] = ""
+    system_prompt: Annotated[str, Meta(description="Used where there is no AGENT.md; no placeholders.")] = ""
+    tools: Annotated[tuple[str, ...], Meta(description="Exactly the tools it may use.")] = ()
+    skills: Annotated[
+        tuple[str, ...],
+        Meta(description="Ids of the skills that it may activate, in the order of its prompt."),
+    ] = ()
+    team: Annotated[
+        tuple[str, ...],
+        Meta(description="Ids of agents that it may delegate to; its own id: copies of itself."),
+    ] = ()
     context: ContextConfig = ContextConfig()
-    priority: float = 0
-    internal: bool = False
+    priority: Annotated[float, Meta(description="Higher stands earlier in a roster.")] = 0
+    internal: Annotated[
+        bool, Meta(description="Hidden from rosters, gets no shared layers, never delegates.")
+    ] = False
 
 
 class Agent(msgspec.Struct, frozen=True):

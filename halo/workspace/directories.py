@@ -45,7 +45,7 @@ def look_into(tree: Tree, directory: str) -> Inside:
     for entry in tree.list(f"workspace:{directory}"):
         if entry.kind != "dir" or entry.link:
             if entry.name == ".halo" and entry.kind != "dir" and directory:
-                closed = "its .halo is no folder of this workspace"
+                closed = f"{directory}/.halo is no folder of this workspace"
             continue
         if entry.name == ".halo":
             halo = bool(directory)
@@ -53,7 +53,7 @@ def look_into(tree: Tree, directory: str) -> Inside:
             below.append(f"{directory}/{entry.name}" if directory else entry.name)
     rules = tree.kind(f"workspace:{directory}/.halo/INSTRUCTIONS.md") if halo else "absent"
     if rules in ("dir", "other"):
-        closed = "its .halo/INSTRUCTIONS.md is no file of this workspace"
+        closed = f"{directory}/.halo/INSTRUCTIONS.md is no file of this workspace"
     return Inside(tuple(below), halo, rules == "file", closed)
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from halo.errors import LayerError
 from halo.files.canonical import canonical_json
@@ -30,8 +31,8 @@ class Disabled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     The lists of both settings files are joined.
     """
 
-    agents: tuple[str, ...] = ()
-    skills: tuple[str, ...] = ()
+    agents: Annotated[tuple[str, ...], Meta(description="Agents that are switched off.")] = ()
+    skills: Annotated[tuple[str, ...], Meta(description="Skills that are switched off.")] = ()
 
 
 class InstructionFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,11 +41,14 @@ class InstructionFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `agents_md`: the AGENTS.md nearest to the working directory, or the chain from the root down to it.
     """
 
-    agents_md: Literal["off", "nearest", "chain"] = "off"
-    claude_md: bool = False
-    gemini_md: bool = False
-    cursor_rules: bool = False
-    copilot: bool = False
+    agents_md: Annotated[
+        Literal["off", "nearest", "chain"],
+        Meta(description="AGENTS.md: the nearest to the working directory, or all from the root down to it."),
+    ] = "off"
+    claude_md: Annotated[bool, Meta(description="CLAUDE.md with its imports.")] = False
+    gemini_md: Annotated[bool, Meta(description="GEMINI.md with its imports.")] = False
+    cursor_rules: Annotated[bool, Meta(description="Rules in .cursor/rules that always apply.")] = False
+    copilot: Annotated[bool, Meta(description=".github/copilot-instructions.md and its kind.")] = False
 
 
 class PromptSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,20 +58,36 @@ class PromptSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     else in the global folder. `persona` names an entry point that may replace them.
     """
 
-    sections: tuple[Section, ...] = ()
-    time_zone: str = ""
-    context_files: tuple[str, ...] = ()
-    context_file_chars: Annotated[int, msgspec.Meta(ge=1)] = 20_000
-    context_total_chars: Annotated[int, msgspec.Meta(ge=1)] = 150_000
-    context_overflow: Literal["error", "truncate"] = "error"
-    persona: str = ""
+    sections: Annotated[
+        tuple[Section, ...], Meta(description="Builtin segments; the order does not matter.")
+    ] = ()
+    time_zone: Annotated[
+        str, Meta(description="local, or a name such as Europe/Oslo: a line of the environment.")
+    ] = ""
+    context_files: Annotated[
+        tuple[str, ...], Meta(description="Files below .halo/ under Project Context, in this order.")
+    ] = ()
+    context_file_chars: Annotated[int, Meta(ge=1, description="The most characters of a context file.")] = (
+        20_000
+    )
+    context_total_chars: Annotated[
+        int, Meta(ge=1, description="The most characters of all context files together.")
+    ] = 150_000
+    context_overflow: Annotated[
+        Literal["error", "truncate"], Meta(description="What happens to more characters.")
+    ] = "error"
+    persona: Annotated[
+        str, Meta(description="The entry point of the group halo.personas that may replace context files.")
+    ] = ""
     instruction_files: InstructionFiles = InstructionFiles()
 
 
 class SkillSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`general.skills`: further folders of skills, below the workspace and below the user's home."""
 
-    search: tuple[SkillFolder, ...] = ()
+    search: Annotated[
+        tuple[SkillFolder, ...], Meta(description="Further folders of skills, of the workspace and the user.")
+    ] = ()
 
 
 class General(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -88,7 +88,7 @@ class Importer:
         name, line = reference.path, layer.line + reference.line
         if len(name) > _LONGEST:
             return False
-        source, why = self._locate(name, layer)
+        name, source, why = self._locate(name, layer)
         if source in chain:
             self._say(circle((*chain[chain.index(source) :], source), layer.source, line))
             return False
@@ -104,16 +104,18 @@ class Importer:
             self._say(refused(name, why, layer.source, line))
         return self._admit(found, layer.source, line) if found is not None else False
 
-    def _locate(self, name: str, layer: Layer) -> tuple[str, str]:
-        """Find the file that a reference names: its source, or none and why not."""
-        refusals = []
-        for spelling in dict.fromkeys((name, name.rstrip(_AFTER))):
+    def _locate(self, name: str, layer: Layer) -> tuple[str, str, str]:
+        """Find the file that a reference names: the name without what follows it in its sentence, and the source.
+
+        Where there is no such file the source is empty, and the third says why.
+        """
+        spelling, refusal = name, ""
+        for spelling in dict.fromkeys((name, name.rstrip(_AFTER) or name)):
             source, refusal = _resolve(spelling, layer.source)
             refusal = refusal or self._taken(source)
             if not refusal:
-                return source, ""
-            refusals.append(refusal)
-        return "", refusals[0]
+                return spelling, source, ""
+        return spelling, "", refusal
 
     def _taken(self, source: str) -> str:
         """Say what stands in the way of reading a file; empty for nothing."""

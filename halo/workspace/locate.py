@@ -7,6 +7,9 @@ from halo.errors import NoWorkspaceError, StartError, UsageError
 
 HALO_DIR = ".halo"
 
+# In `.halo/`, where a bundle was unpacked: it takes the place of layers (`halo.build.bundled`).
+BUNDLE = "bundle.json"
+
 
 def halo_home(environ: Mapping[str, str]) -> str:
     """Return Halo's home: `HALO_HOME`, else `~/.halo`."""
@@ -37,8 +40,8 @@ def find_workspace(start: str, home: str) -> str:
     """Return the nearest folder with a `.halo/`, from `start` upwards.
 
     Halo's own home is not a workspace, though it may be called `.halo` too; and a `.halo/` that holds
-    INSTRUCTIONS.md alone is not one where a workspace lies above it: these are the rules of a directory in
-    that. Raises `NoWorkspaceError`.
+    INSTRUCTIONS.md alone, or is a link, is not one where a workspace lies above it: these are the rules of a
+    directory in that. Raises `NoWorkspaceError`.
     """
     folder = os.path.abspath(start)
     if not os.path.isdir(folder):
@@ -48,7 +51,8 @@ def find_workspace(start: str, home: str) -> str:
     while True:
         halo = os.path.join(folder, HALO_DIR)
         if os.path.isdir(halo) and os.path.realpath(halo) != own:
-            if os.listdir(halo) != ["INSTRUCTIONS.md"]:
+            # A link may lead out of here, so it is not looked into.
+            if not os.path.islink(halo) and os.listdir(halo) != ["INSTRUCTIONS.md"]:
                 return folder
             scope = scope or folder
         parent = os.path.dirname(folder)

@@ -4,6 +4,7 @@ import re
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from halo.errors import near_miss_hint
 from halo.records.artifacts import PROVIDERS
@@ -20,15 +21,29 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reply as calls, for models without a dependable tool protocol.
     """
 
-    provider: str
-    id: str
-    endpoint: str = ""
-    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] | None = None
-    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    top_k: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    seed: int | None = None
-    tool_mode: Literal["native", "schema"] | None = None
+    provider: Annotated[str, Meta(description="Who answers.")]
+    id: Annotated[
+        str,
+        Meta(
+            description="The provider's name of the model; with local a known name or a path to a .gguf file."
+        ),
+    ]
+    endpoint: Annotated[
+        str, Meta(description="Another server: with /v1 for OpenAI's protocol, without for Anthropic's.")
+    ] = ""
+    max_tokens: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="Bounds one reply.")] = None
+    temperature: Annotated[Annotated[float, Meta(ge=0, le=10)] | None, Meta(description="Sent if set.")] = (
+        None
+    )
+    top_p: Annotated[Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="Sent if set.")] = None
+    top_k: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="Sent if set, and if the server takes it.")
+    ] = None
+    seed: Annotated[int | None, Meta(description="Sent if set, and if the server takes it.")] = None
+    tool_mode: Annotated[
+        Literal["native", "schema"] | None,
+        Meta(description="How tools are called; schema: for models without a dependable tool protocol."),
+    ] = None
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,8 +52,14 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `agents` names a model for single agents, `default` one for all others; each is an alias or a model.
     """
 
-    default: str | ModelConfig | None = None
-    agents: dict[str, str | ModelConfig] = {}
+    default: Annotated[
+        str | ModelConfig | None,
+        Meta(description="The model of every agent that agents does not name: an alias or a model."),
+    ] = None
+    agents: Annotated[
+        dict[str, str | ModelConfig],
+        Meta(description="The models of single agents, by id: an alias or a model."),
+    ] = {}
 
     @property
     def choices(self) -> dict[tuple[str, ...], str | ModelConfig]:
@@ -59,8 +80,12 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`general.models`: short names for models, and sets of models to run the same layers with."""
 
-    aliases: dict[str, ModelConfig] = {}
-    profiles: dict[str, Profile] = {}
+    aliases: Annotated[
+        dict[str, ModelConfig], Meta(description="Short names that agents and profiles may use for models.")
+    ] = {}
+    profiles: Annotated[
+        dict[str, Profile], Meta(description="Sets of models to run the same layers with: --profile NAME.")
+    ] = {}
 
 
 class Problem(NamedTuple):

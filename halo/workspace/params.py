@@ -133,6 +133,9 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
+_WORDS = {"string": "text", "int": "a whole number", "float": "a number", "boolean": "true or false"}
+
+
 def misfit(param: ParamDeclaration, setting: Setting) -> str:
     """Say how a value does not fit its declaration; empty when it does. `<<ENV>>` fits everything.
 
@@ -146,4 +149,4 @@ def misfit(param: ParamDeclaration, setting: Setting) -> str:
     fits = isinstance(setting.value, _KINDS[param.type])
     if isinstance(setting.value, bool) and param.type in ("int", "float"):
         fits = False
-    return "" if fits else f"is no {param.type}"
+    return "" if fits else f"is not {_WORDS[param.type]}"

@@ -20,6 +20,7 @@ from halo.records.artifacts import PROVIDERS
 from halo.workspace.agents import list_agents, read_agent
 from halo.workspace.general import GENERAL, read_general, read_general_of
 from halo.workspace.ids import folders_of, is_id
+from halo.workspace.locate import BUNDLE, HALO_DIR
 from halo.workspace.model_choice import choose_model
 from halo.workspace.models import ModelConfig, settings_models
 from halo.workspace.params import PARAM, read_params
@@ -97,13 +98,19 @@ def names_a_file(provider: str, model: str) -> bool:
     return provider == "local" and model.lower().endswith(".gguf")
 
 
+def is_declared_by_user(tree: Tree, name: str) -> bool:
+    """Tell whether a folder of the user's own, or a template, declares the parameter `<id>.params.<key>`."""
+    param = PARAM.match(name)
+    return param is not None and param[2] in read_params(tree, param[1]).declared_by_user
+
+
 def is_claimed_by_workspace(tree: Tree, name: str) -> bool:
     """Tell whether `<id>.params.<key>` is a parameter that only the workspace lays claim to.
 
     An agent or a skill of that id lies in the workspace, and no folder of the user's own declares the key.
     """
     param = PARAM.match(name)
-    if param is None or param[2] in read_params(tree, param[1]).declared_by_user:
+    if param is None or is_declared_by_user(tree, name):
         return False
     return any(
         scope == "workspace" for kind in ("skills", "agents") for _, scope in folders_of(tree, kind, param[1])
@@ -182,9 +189,12 @@ class Grants(msgspec.Struct, frozen=True):
     """What this workspace may use: nothing, or exactly what it demands now and the user has seen.
 
     Demands are read from the layers, never from an artifact: a build folder may come from a stranger too.
+    `bundled`: the workspace was unpacked from a bundle. Then no layer says who asks for what, so nothing is
+    granted but the values that the user's own folders declare.
     """
 
     demands: Demands = Demands()
+    bundled: bool = False
 
     def endpoint(self, tree: Tree, agent_id: str, provider: str, endpoint: str, profile: str = "") -> bool:
         """Tell whether `agent_id`, with the models of `profile`, may send the provider's key to `endpoint`.
@@ -192,6 +202,8 @@ class Grants(msgspec.Struct, frozen=True):
         What counts is whose file the endpoint stands in, not whose agent it is: agents of the global folder
         and of the templates are the user's own, and so are aliases and profiles of the global settings.
         """
+        if self.bundled:
+            return False
         chosen = choose_model(tree, read_agent(tree, agent_id), read_general(tree), profile)
         if (chosen.model.provider, chosen.model.endpoint) != (provider, endpoint):
             return False
@@ -201,6 +213,8 @@ class Grants(msgspec.Struct, frozen=True):
 
     def value(self, tree: Tree, name: str) -> bool:
         """Tell whether the parameter `name` of the machine's settings may stand in a prompt."""
+        if self.bundled:
+            return is_declared_by_user(tree, name)
         return name in self.demands.values or not is_claimed_by_workspace(tree, name)
 
     def key(self, provider: str) -> bool:
@@ -209,6 +223,8 @@ class Grants(msgspec.Struct, frozen=True):
 
     def model_file(self, tree: Tree, agent_id: str, profile: str = "") -> bool:
         """Tell whether the model file that `agent_id` is bound to may be loaded; see `endpoint`."""
+        if self.bundled:
+            return False
         chosen = choose_model(tree, read_agent(tree, agent_id), read_general(tree), profile)
         if chosen.scope != "workspace":
             return True
@@ -221,6 +237,8 @@ class Grants(msgspec.Struct, frozen=True):
 
 def read_grants(tree: Tree, workspace: str, home: str) -> Grants:
     """Return what the user granted; nothing of a kind of which something else is demanded by now."""
+    if tree.kind(f"workspace:{HALO_DIR}/{BUNDLE}") != "absent":
+        return Grants(bundled=True)
     recorded = read_trust(home).get(os.path.realpath(workspace))
     if recorded is None:
         return Grants()

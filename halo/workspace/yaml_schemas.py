@@ -37,7 +37,7 @@ def yaml_schema(name: str) -> dict[str, Any]:
         properties = components["AgentConfig"]["properties"]
         properties["tools"]["items"] = {"enum": sorted(LISTABLE_TOOLS)}
     if "ModelConfig" in components:
-        components["ModelConfig"]["properties"]["provider"] = {"enum": list(PROVIDERS)}
+        components["ModelConfig"]["properties"]["provider"]["enum"] = list(PROVIDERS)
     return {"$schema": _DIALECT, "title": FILES[name], **schema, "$defs": components}
 
 

@@ -2,12 +2,13 @@
 
 import re
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
 
 from halo.errors import LayerError, near_miss_hint
+from halo.workspace.type_words import in_plain_words
 
 T = TypeVar("T")
 Path = tuple[str | int, ...]
@@ -215,7 +216,8 @@ def convert(document: YamlDocument, kind: type[T], *, empty: T | None = None) ->
                 hint=near_miss_hint(unknown["name"], known),
             ) from None
         name = ".".join(str(p) for p in path)
-        raise document.error(f"{name or 'the document'}: {what[:1].lower()}{what[1:]}", *path) from None
+        plain = in_plain_words(what, _choices_at(kind, path))
+        raise document.error(f"{name or 'the document'}: {plain}", *path) from None
 
 
 def _with_keys(document: YamlDocument, kind: type[Any], text: str, path: Path) -> Path:
@@ -262,10 +264,21 @@ def _fault(value: Any, kind: type[Any]) -> str:
 
 def _fields_at(kind: Any, path: Path) -> list[str]:
     """List the keys that `kind` knows at `path`."""
+    struct = next((o for o in _options_at(kind, path) if _is_struct(o)), None)
+    return [f.encode_name for f in msgspec.structs.fields(struct)] if struct is not None else []
+
+
+def _choices_at(kind: Any, path: Path) -> list[str]:
+    """List the words that may stand at `path`, where only some may."""
+    found = [get_args(o) for o in _options_at(kind, path) if get_origin(o) is Literal]
+    return [str(word) for words in found for word in words]
+
+
+def _options_at(kind: Any, path: Path) -> list[Any]:
+    """Return the types that may stand at `path` of a value of type `kind`."""
     for step in path:
         kind = _below(kind, step)
-    struct = next((o for o in _options(kind) if _is_struct(o)), None)
-    return [f.encode_name for f in msgspec.structs.fields(struct)] if struct is not None else []
+    return _options(kind)
 
 
 def _below(kind: Any, step: str | int) -> Any:

@@ -167,6 +167,35 @@ class TestDoit:
         assert (result.returncode, result.stdout) == (0, ws.cli("prompt", "-a", "a").stdout)
         assert result.stdout.startswith("## User Profile\n\nUSER\n\n---\n\nBODY\n\n")
 
+    def test_prompt_has_the_options_of_halo_prompt(self, ws):
+        """The same names, defaults and choices; doit knows no workspace but that of its dodo.py."""
+        from halo.cli.prompt import command
+        from halo.dodo import task_prompt
+
+        def options(param):
+            choices = getattr(param.type, "choices", ())
+            default = param.default if isinstance(param.default, str) else ""
+            return param.name, param.opts[-1], default, tuple(choices), param.is_flag
+
+        theirs = {options(param) for param in command.params if param.name != "workspace"}
+        assert theirs == {
+            (
+                p["name"],
+                f"--{p['long']}",
+                p["default"] or "",
+                tuple(c for c, _ in p.get("choices", ())),
+                "type" in p,
+            )
+            for p in task_prompt()["params"]
+        }
+        words = ("prompt", "-a", "a", "--mode", "minimal", "--platform", "windows", "--layers")
+        result = ws.doit(*words)
+        assert (result.returncode, result.stdout) == (0, ws.cli(*words).stdout)
+        result = ws.doit("prompt", "--layers", "--fill")
+        assert result.returncode == 1
+        assert "leave --fill away" in result.stderr
+        assert "Traceback" not in result.stderr
+
     def test_an_unknown_agent_is_answered_with_near_misses(self, ws):
         result = ws.doit("prompt", "-a", "workr")
         assert result.returncode != 0

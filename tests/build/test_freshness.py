@@ -123,6 +123,17 @@ class TestWhatIsNoticed:
         ws.write({"pkg/.halo/INSTRUCTIONS.md": "x", ".halo/agents/c/agent.yaml": agent(), "README.md": "x"})
         assert reason(ws) == ""
 
+    def test_what_a_team_member_or_a_skill_hides_is_nothing_to_who_lists_it(self, ws):
+        """Only the prompt of that agent and the skill's own text say what they hide."""
+        ws.write({"global:agents/x/agent.yaml": agent(), "global:skills/x/SKILL.md": skill("X")})
+        ws.builder.ensure(TARGET)
+        ws.builder.ensure(SkillTarget("s"))
+        ws.write({"global:agents/b/agent.yaml": agent(), "global:skills/s/SKILL.md": skill("THEIRS")})
+        assert reason(ws) == ""
+        assert reason(ws, SkillTarget("s")) == "global:skills/s is new"
+        ws.write({"global:agents/a/agent.yaml": agent()})
+        assert reason(ws) == "global:agents/a is new"
+
     def test_a_same_size_edit_with_the_old_mtime_put_back(self, ws):
         """`cp -p`, `rsync -t` and `os.utime` cannot set the ctime."""
         path = ws.path(".halo/USER.md")
@@ -167,6 +178,17 @@ class TestTouched:
         before = pointer(ws).artifact
         os.utime(ws.path(".halo/USER.md"))
         assert ws.builder.ensure(TARGET).id == before
+
+    def test_what_only_a_closer_look_can_tell_is_not_recorded_again_each_time(self, make_workspace):
+        """Stat data do not vouch for what lies behind a link; that is so before and after."""
+        ws = make_workspace({**FILES, "shared/s/SKILL.md": skill("STEPS", description="adds")})
+        for path in (ws.path(".halo/skills/s/SKILL.md"), ws.path(".halo/skills/s")):
+            path.unlink() if path.is_file() else path.rmdir()
+        ws.path(".halo/skills/s").symlink_to("../../shared/s")
+        ws.builder.ensure(TARGET)
+        assert verdict(ws) == Verdict()
+        ws.write({"shared/s/SKILL.md": skill("STEPS", description="subtracts")})
+        assert reason(ws)
 
     def test_an_edit_that_was_taken_back_is_fresh(self, ws):
         ws.write({".halo/USER.md": "other"})

@@ -77,9 +77,9 @@ FILES = {
     "secrets:settings.yaml": "default: {params: {q: zz}}",
 }
 FOLDERS = sorted(
-    {key.rpartition("/")[0] for key in FILES if "/" in key.partition(":")[2] + key.partition(":")[0]}
-    | {".halo/prompts", ".halo/agents", ".halo/skills", ".agents/skills", "global:agents", "global:skills"}
+    {key.rpartition("/")[0] for key in FILES if "/" in key}
     - {".halo"}
+    | {".halo/prompts", ".halo/agents", ".halo/skills", ".agents/skills", "global:agents", "global:skills"}
 )
 
 # Where nothing has to be said: other files of a skill are listed if they are files, and a linked document is
@@ -386,7 +386,8 @@ class TestPermissions:
             assert refused_well(checked), (key, checked.text)
             place.path(key).chmod(0o755)
             place.assert_whole()
-            if (key.partition(":")[2] or key) not in built.text + checked.text and key not in QUIET:
+            name = (key.partition(":")[2] or key).removesuffix("/.halo")
+            if name not in built.text + checked.text and key not in QUIET:
                 silent.append(key)
         assert silent == []
 
@@ -527,7 +528,8 @@ class TestIdsAreNoPaths:
         for number, name in enumerate([*names, "b\0"]):
             place = copy(sound, tmp_path / str(number))
             quoted = '"' + "".join(f"\\x{ord(c):02x}" for c in name) + '"'
-            places.append(place.write({key: text.format(quoted)}))
+            plain = {".halo/agents/default/agent.yaml": agent()}  # it needs no settings
+            places.append(place.write({**plain, key: text.format(quoted)}))
         jobs = [place.job("build") for place in places]
         with unopened(*(place.outside for place in places)):
             for said in run_all(jobs):
@@ -543,7 +545,8 @@ class TestIdsAreNoPaths:
         with unopened(place.outside):
             (said,) = place.run("build")
         assert said.code == 0
-        assert said.err.count("import-refused") == 5 * 2, said.err  # as root and as sub; a backslash is no path
+        refused = {line.strip() for line in said.err.splitlines() if "import-refused" in line}
+        assert len(refused) == 5, refused  # a backslash is no path
         assert SECRET.encode() not in place.everything_written()
 
     @pytest.mark.parametrize("directory", ["..", "/", "../ws/..", "pkg/../..", "nowhere", "AGENTS.md", "out"])
@@ -612,7 +615,7 @@ def test_nothing_of_a_stranger_acts_in_a_terminal(sound, tmp_path):
         place.write({".halo/settings.yaml": settings})
         for said in place.run("build", "check", "settings", "agent list", "agent disable b"):
             assert refused_well(said), said
-            assert said.code in (1, 2), said
+            assert said.code in (1, 2) or said.arguments[:2] == ("agent", "list"), said
             assert not acting(said.text), said
 
 

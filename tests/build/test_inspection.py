@@ -186,6 +186,29 @@ class TestWhatIsLookedAt:
         assert (inspection.stale, sorted(inspection.finish())) == ([], Z)
         assert looked_at() == [name for name in EVERY if name not in Z]
 
+    def test_links_to_folders_that_were_moved_along_with_the_one_above_them(self, ws, looked_at):
+        """Not even the ctime of what they lead to is another."""
+        folder = ws.path(".halo/agents")
+        folder.rename(ws.root / "moved")
+        folder.mkdir()
+        for name in "abz":
+            (folder / name).symlink_to(f"../../moved/{name}")
+        assert inspect(ws.builder).stale == []
+        assert looked_at() == EVERY
+
+    def test_a_folder_that_changed_is_watched_on(self, ws, looked_at):
+        """What came into it was nothing to anybody; the next change of it may be."""
+        ws.write({"pkg/.halo/notes.txt": "x"})
+        assert build(ws.builder) == []
+        assert passes(ws.builder)
+        ws.write({"pkg/.halo/more.txt": "x"})
+        assert not passes(ws.builder)
+        assert build(ws.builder) == []
+        shutil.rmtree(ws.path("pkg/.halo"))
+        build(ws.builder)
+        assert passes(ws.builder)
+        assert looked_at() == []
+
     def test_a_link_in_place_of_a_file_in_a_folder_that_changed(self, ws, looked_at):
         path = ws.path(".halo/agents/z/AGENT.md")
         path.rename(ws.home / "AGENT.md")

@@ -2,7 +2,7 @@
 
 from generated import FEW, all_targets, workspaces
 from hypothesis import given
-from making import body, compiled, tree
+from making import agent, body, compiled, tree
 
 from halo.build.origins import prompt_lines
 from halo.compiler.compile import compile_target
@@ -66,6 +66,28 @@ def test_the_text_behind_a_placeholder_goes_on_line_by_line():
     assert parts(found["a"])[0][1:] == ("agent.yaml:1", "derived")
     assert parts(found["four"]) == [("four", "AGENT.md:4", "verbatim")]
     assert parts(found["six"]) == [("six", "AGENT.md:6", "verbatim")]
+
+
+def test_an_entry_of_a_skill_leads_to_the_lines_that_say_it():
+    """The id is the folder's, so it stands in no line; the name may be the folder's too."""
+    files = {
+        ".halo/agents/a/agent.yaml": agent(skills=["s", "t"]),
+        ".halo/skills/s/SKILL.md": "---\nlicense: MIT\nname: Sums\ndescription: adds\n---\nBody.\n",
+        ".halo/skills/t/SKILL.md": "---\nlicense: MIT\ndescription: takes\n---\nBody.\n",
+    }
+    found = [
+        (line.text.strip(), *(f"{o.source.split('/', 1)[1]}:{o.line}" for o in line.origins))
+        for line in lines_of(files)
+        if line.segment == "skills" and line.text.startswith("    <")
+    ]
+    assert found == [
+        ("<name>Sums</name>", "skills/s/SKILL.md:3"),
+        ("<id>s</id>", "skills/s/SKILL.md:1"),
+        ("<description>adds</description>", "skills/s/SKILL.md:4"),
+        ("<name>t</name>", "skills/t/SKILL.md:1"),
+        ("<id>t</id>", "skills/t/SKILL.md:1"),
+        ("<description>takes</description>", "skills/t/SKILL.md:3"),
+    ]
 
 
 def test_an_empty_line_has_an_origin_too():

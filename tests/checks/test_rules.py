@@ -10,9 +10,10 @@ from making import REPOSITORY, agent, skill, tree
 
 from halo.checks import reports
 from halo.checks.checking import check
+from halo.checks.credentials import credential_in
 from halo.checks.registry import RULES
 from halo.checks.subject import take
-from halo.checks.text_rules import credential_in
+from halo.errors import UnknownNameError
 
 SOUND = {
     ".halo/agents/default/agent.yaml": agent(description="leads", skills=["sums"], team=["helper"]),
@@ -27,14 +28,14 @@ SOUND = {
 }
 
 
-def report(budget=None, **files):
+def report(budget=None, agents=(), **files):
     kept = {key: text for key, text in {**SOUND, **files}.items() if text is not None}
-    return check(take(tree(kept)), budget)
+    return check(take(tree(kept), agents), budget)
 
 
-def found(code, budget=None, **files):
+def found(code, budget=None, agents=(), **files):
     """The findings of one rule, as (place, line, message)."""
-    return [(f.source, f.line, f.message) for f in report(budget, **files).findings if f.code == code]
+    return [(f.source, f.line, f.message) for f in report(budget, agents, **files).findings if f.code == code]
 
 
 def test_a_sound_workspace_has_no_findings():
@@ -78,6 +79,40 @@ class TestCost:
         messages = [m for _, _, m in found("over-budget", 20)]
         assert any(m.startswith("default · root has about") for m in messages)
         assert report(20).failed
+
+    BUILTIN: ClassVar = {
+        "builtin:agents/worker/agent.yaml": agent(description="works"),
+        "builtin:agents/worker/AGENT.md": "You work.\n",
+    }
+
+    def test_a_budget_is_for_agents_that_can_be_shortened(self):
+        sources = {source for source, _, _ in found("over-budget", 1, **self.BUILTIN)}
+        assert sources == {f"workspace:.halo/agents/{name}/AGENT.md" for name in ("default", "helper")}
+        files = {"global:agents/mine/agent.yaml": agent(), "global:agents/mine/AGENT.md": "Mine.\n"}
+        assert any(s == "global:agents/mine/AGENT.md" for s, _, _ in found("over-budget", 1, **files))
+
+    def test_a_budget_for_chosen_agents(self):
+        sources = {source for source, _, _ in found("over-budget", 1, ["worker"], **self.BUILTIN)}
+        assert sources == {"builtin:agents/worker/AGENT.md"}
+        with pytest.raises(UnknownNameError, match="unknown agent 'wroker'"):
+            report(1, ["wroker"], **self.BUILTIN)
+
+    def test_other_rules_about_agents_are_narrowed_too(self):
+        files = {
+            ".halo/agents/helper/agent.yaml": agent(),
+            ".halo/agents/helper/AGENT.md": "{{now}}" + "x " * 999,
+        }
+        for code in ("agent-without-description", "volatile-prefix"):
+            assert found(code, **files)
+            assert found(code, None, ["default"], **files) == []
+
+    def test_an_agent_without_a_file_of_text_is_found_at_its_yaml(self):
+        files = {
+            ".halo/agents/helper/agent.yaml": agent(description="helps", system_prompt="Help. " * 99),
+            ".halo/agents/helper/AGENT.md": None,
+        }
+        places = {(source, line) for source, line, _ in found("over-budget", 1, ["helper"], **files)}
+        assert places == {("workspace:.halo/agents/helper/agent.yaml", 1)}
 
     def test_text_that_two_layers_repeat(self):
         text = "Never push with force to a branch that others use. " * 5
@@ -207,6 +242,27 @@ class TestNamesAndLinks:
             (6, "../x.md"),
         ]
 
+    def test_paths_as_code_that_list_items_of_the_index_begin_with(self):
+        text = (
+            "# Docs\n\n- `docs/a.md`: there\n- `docs/b.md`: gone\n- `old/`: gone\n- see `docs/c.md`\n"
+            "- `halo check`: a command\n- `v1.2`: a version\n- `*.md`: a pattern\n\n`d.md` is no item\n"
+        )
+        broken = [
+            f for f in report(**{".halo/INDEX.md": text, "docs/a.md": ""}).findings if f.code == "broken-link"
+        ]
+        assert [(f.line, f.message.split()[0], f.severity) for f in broken] == [
+            (4, "docs/b.md", "info"),
+            (5, "old/", "info"),
+        ]
+
+    def test_a_context_file_that_is_nowhere(self):
+        settings = "general:\n  prompt:\n    context_files:\n    - SOUL.md\n    - SUOL.md\n"
+        files = {".halo/settings.yaml": settings, ".halo/SOUL.md": "Soul.\n"}
+        ((source, line, message),) = found("context-file-missing", **files)
+        assert (source, line) == ("workspace:.halo/settings.yaml", 5)
+        assert ".halo/SUOL.md" in message
+        assert found("context-file-missing", **files, **{"global:SUOL.md": "x\n"}) == []
+
     def test_names_that_collide_where_case_is_ignored(self):
         files = {".halo/prompts/all/Rules.md": "x", ".halo/skills/Sums/SKILL.md": skill("x", description="d")}
         assert {s for s, _, _ in found("case-collision", **files)} == {
@@ -248,7 +304,54 @@ class TestAgentsAndSettings:
         }
         ((source, line, message),) = found("unfit-value", **files)
         assert (source, line) == ("workspace:.halo/settings.yaml", 3)
-        assert message == "sums.params.port is no int"  # the value may be a secret
+        assert message == "sums.params.port is not a whole number"  # the value may be a secret
+
+    def test_it_is_said_once_where_a_prompt_needs_it(self):
+        files = {
+            ".halo/skills/sums/config.yaml": "params: [{key: port, type: int}]\n",
+            ".halo/skills/sums/SKILL.md": skill("{{params.port}}", name="sums", description="Adds up."),
+            ".halo/settings.yaml": "sums: {params: {port: many}}\n",
+        }
+        assert [f.code for f in report(**files).findings if f.severity == "error"] == ["unfit-value"]
+
+    def test_an_undeclared_value_and_the_declared_one_that_is_near(self):
+        files = {
+            ".halo/skills/sums/config.yaml": "params: [{key: port, type: int}]\nsecrets: [{key: api_key}]\n",
+            ".halo/settings.yaml": ("sums:\n  params: {prot: 80, zone: x}\n  secrets: {api_kee: <<KEY>>}\n"),
+        }
+        messages = {m.split()[0]: m for _, _, m in found("undeclared-value", **files)}
+        assert messages["sums.params.prot"].endswith("; did you mean 'port'?")
+        assert messages["sums.params.zone"].endswith("of 'sums'")
+        assert messages["sums.secrets.api_kee"].endswith("; did you mean 'api_key'?")
+
+    def test_every_mistake_of_an_agent_is_named_at_its_line(self):
+        text = (
+            "model: {provider: openai, id: m}\ndescription: helps\n"
+            "tools:\n- grpe\n- grep\n- file_raed\nskills:\n- sum\nteam:\n- nobody\n- default\n"
+        )
+        errors = found("does-not-compile", **{".halo/agents/helper/agent.yaml": text})
+        assert [(line, message.partition(" (")[0]) for _, line, message in errors] == [
+            (4, "unknown tool 'grpe'"),
+            (6, "unknown tool 'file_raed'"),
+            (8, "skills: unknown skill 'sum'"),
+            (10, "team: unknown agent 'nobody'"),
+        ]
+        assert all("did you mean" in message for _, _, message in errors[:3])
+
+    def test_placeholders_where_nothing_resolves_them(self):
+        files = {
+            ".halo/agents/helper/agent.yaml": agent(
+                name="Help", description="helps {{user_name}}", system_prompt="It is {{now}}."
+            ),
+            ".halo/skills/sums/SKILL.md": skill("x", name="sums", description="Adds {{args}}."),
+        }
+        literal = [(s, n, m.partition(" stays")[0]) for s, n, m in found("placeholder-literal", **files)]
+        assert literal == [
+            ("workspace:.halo/agents/helper/agent.yaml", 2, "{{user_name}} in description"),
+            ("workspace:.halo/skills/sums/SKILL.md", 3, "{{args}} in description"),
+        ]
+        alone = {**files, ".halo/agents/helper/AGENT.md": None}
+        assert "{{now}} in system_prompt" in str(found("placeholder-literal", **alone))
 
     def test_one_broken_file_does_not_hide_the_rest(self):
         files = {
@@ -289,7 +392,53 @@ class TestSuppression:
         ((_, line, message),) = found(
             "unused-suppression", **{".halo/INSTRUCTIONS.md": "<!-- halo: ignore H601 -->\nx\n"}
         )
-        assert (line, "H601" in message) == (2, True)
+        assert (line, "H601" in message) == (1, True)
+
+    @pytest.mark.parametrize(
+        "named", ["h702", "secret-in-layer", "Secret-In-Layer", "H701, secret-in-layer it is a test account"]
+    )
+    def test_a_rule_is_named_by_number_or_code_in_any_case(self, named):
+        text = self.TEXT.replace("H702 it is a test account", named)
+        result = report(**{".halo/INSTRUCTIONS.md": text})
+        assert result.suppressed == 1
+        assert not result.failed
+        prompts = take(tree({**SOUND, ".halo/INSTRUCTIONS.md": text})).prompts
+        assert all("<!--" not in prompt.compiled.prompt for prompt in prompts)
+
+    @pytest.mark.parametrize(
+        "remark",
+        [
+            "<!-- halo: ignore-file H702 -->",
+            "<!-- halo: ignore -->",
+            "<!-- halo: ignore all of it -->",
+            "<!-- halo: ignore H7022 -->",
+            "<!-- Halo: skip H702 -->",
+            "<!-- halo: ignore H702",
+            "<!-- halo: ignore H702 --> password: t7Kq9vLx2Zpw",
+        ],
+    )
+    def test_one_that_is_not_understood_is_said_and_stays_in_the_prompt(self, remark):
+        files = {".halo/INSTRUCTIONS.md": f"# Rules\n\n{remark}\npassword: t7Kq9vLx2Zpw\n"}
+        ((source, line, message),) = found("unknown-suppression", **files)
+        assert (source, line) == ("workspace:.halo/INSTRUCTIONS.md", 3)
+        assert "H702 or secret-in-layer" in message
+        assert found("secret-in-layer", **files)
+        root = next(p for p in take(tree({**SOUND, **files})).prompts if p.target.label == "default · root")
+        assert f"{remark}\n" in root.compiled.prompt
+
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("H999", "there is no rule H999"),
+            ("secrt-in-layer", "there is no rule secrt-in-layer; did you mean 'secret-in-layer'?"),
+        ],
+    )
+    def test_a_rule_that_does_not_exist(self, name, said):
+        files = {".halo/INSTRUCTIONS.md": f"<!-- halo: ignore {name} -->\nx\n"}
+        assert found("unknown-suppression", **files) == [("workspace:.halo/INSTRUCTIONS.md", 1, said)]
+        yaml = {".halo/settings.yaml": f"gone: {{params: {{k: v}}}}  # halo: ignore {name}\n"}
+        assert found("unknown-suppression", **yaml) == [("workspace:.halo/settings.yaml", 1, said)]
+        assert found("unclaimed-value", **yaml)
 
 
 class TestReports:
@@ -320,6 +469,19 @@ class TestReports:
         (run,) = log["runs"]
         for result in run["results"]:
             assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+
+    def test_files_are_named_from_the_top_of_the_repository(self):
+        result = report(**self.FILES, **{"global:USER.md": "x", "global:agents/g/agent.yaml": "tols: 1"})
+        (run,) = json.loads(reports.as_sarif(result, "1", "svc/"))["runs"]
+        places = [
+            r["locations"][0]["physicalLocation"]["artifactLocation"]
+            for r in run["results"]
+            if "locations" in r
+        ]
+        assert {"uri": "svc/.halo/INSTRUCTIONS.md", "uriBaseId": "%SRCROOT%"} in places
+        assert "%SRCROOT%" in run["originalUriBaseIds"]
+        assert "agents/g/agent.yaml" in [place["uri"] for place in places if "uriBaseId" not in place]
+        assert "file=svc/.halo/INSTRUCTIONS.md,line=1," in reports.as_github(result, "svc/")
 
     def test_github_annotations_are_escaped(self):
         for line in reports.as_github(report(**self.FILES)).splitlines():

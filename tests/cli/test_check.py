@@ -45,7 +45,9 @@ def test_what_is_found_fails(here, capsys):
 
 
 def test_a_remark_alone_does_not_fail(here, capsys):
-    write(here, {".halo/agents/lone/agent.yaml": agent(description="alone"), ".halo/agents/lone/AGENT.md": "x"})
+    write(
+        here, {".halo/agents/lone/agent.yaml": agent(description="alone"), ".halo/agents/lone/AGENT.md": "x"}
+    )
     assert run(["check"]) == 0
     assert "[H501 unused-agent]" in capsys.readouterr().out
 
@@ -75,6 +77,50 @@ def test_a_budget_fails_a_prompt_that_grew(here, capsys):
     assert run(["check", "--budget", "10"]) == 1
     assert "[H604 over-budget]" in capsys.readouterr().out
     assert run(["check", "--budget", "0"]) == 2
+
+
+def test_builtin_agents_have_a_budget_when_they_are_named(here, capsys):
+    run(["check", "--budget", "10"])
+    assert "worker · " not in capsys.readouterr().out
+    assert run(["check", "--budget", "10", "-a", "worker", "-a", "reviewer"]) == 1
+    out = capsys.readouterr().out
+    assert "worker · root has" in out
+    assert "reviewer · root has" in out
+    assert "default · root has" not in out
+    assert run(["check", "-a", "wroker"]) == 2
+    assert "did you mean 'worker'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("git", ["folder", "file"])
+def test_in_a_repository_paths_are_from_its_top(tmp_path, monkeypatch, capsys, git):
+    monkeypatch.setenv("HALO_HOME", str(tmp_path / "home"))
+    write(tmp_path / "mono/svc/api", {**LAYERS, ".halo/INSTRUCTIONS.md": "Be\u200b brief.\n"})
+    write(tmp_path / "mono", {".git/HEAD": "x"} if git == "folder" else {".git": "gitdir: elsewhere\n"})
+    monkeypatch.chdir(tmp_path / "mono")
+    assert run(["check", "-w", "svc/api", "--format", "github"]) == 1
+    assert capsys.readouterr().out.startswith("::error file=svc/api/.halo/INSTRUCTIONS.md,line=1,")
+    assert run(["check", "-w", "svc/api", "--format", "sarif"]) == 1
+    (result, *_) = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": "svc/api/.halo/INSTRUCTIONS.md", "uriBaseId": "%SRCROOT%"}
+
+
+def test_the_workspace_is_named_where_it_is_not_here(here, capsys, monkeypatch):
+    run(["check"])
+    assert not capsys.readouterr().out.startswith("in ")
+    monkeypatch.chdir(here / ".halo")
+    run(["check"])
+    assert capsys.readouterr().out.splitlines()[0] == f"in {here}:"
+
+
+def test_what_init_writes_has_no_finding(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HALO_HOME", str(tmp_path / "home"))
+    assert run(["init", str(tmp_path / "new")]) in (0, None)
+    monkeypatch.chdir(tmp_path / "new")
+    capsys.readouterr()
+    assert run(["check", "-a", "default"]) == 0
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith((".halo/", "dodo"))]
+    assert found == []
 
 
 def test_settings_that_cannot_be_read_are_the_users_mistake(here, capsys):

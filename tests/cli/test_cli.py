@@ -103,6 +103,16 @@ def test_a_prompt_is_filled_when_asked(ws, capfd):
     assert f"The workspace root is: {ws.root}\nWorking directory: {ws.root}/docs\n" in out
 
 
+def test_a_table_is_of_the_unfilled_prompt(ws, capfd):
+    assert run(["prompt", "--layers", "--fill"]) == 2
+    assert "leave --fill away" in capfd.readouterr().err
+
+
+def test_an_agent_that_stands_alone_is_answered_with_its_option(ws, capfd):
+    assert run(["prompt", "default"]) == 2
+    assert "unexpected word 'default'; an agent is named by -a default" in capfd.readouterr().err
+
+
 def test_layers_are_a_table(ws, capfd):
     assert run(["prompt", "--layers", "--dir", "docs"]) == 0
     lines = capfd.readouterr().out.splitlines()
@@ -215,7 +225,9 @@ def test_a_broken_agent_names_file_and_line_and_leaves_the_old_artifact(ws, capf
 
 
 def test_debug_shows_the_traceback(ws):
+    """And changes nothing else: the exit code is the same."""
     done = ws.cli("--debug", "prompt", "-a", "wroker")
+    assert done.returncode == ws.cli("prompt", "-a", "wroker").returncode == 2
     assert "Traceback" in done.stderr
     assert "UnknownNameError" in done.stderr
 
@@ -245,6 +257,48 @@ def test_init_makes_a_workspace_that_compiles(tmp_path, monkeypatch, capfd):
     assert run(["build", "-w", str(folder)]) == 0
     assert run(["prompt", "-w", str(folder)]) == 0
     assert "{{workspace_root}}" in capfd.readouterr().out
+
+
+def test_init_here_has_one_spelling_of_paths_and_goes_nowhere(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("HALO_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == 0
+    err = capfd.readouterr().err
+    assert "made    .halo/INDEX.md\n" in err
+    assert "made    .halo/.gitignore\n" in err
+    assert "made    .halo/schemas/agent.json\n" in err
+    assert "./" not in err
+    assert err.endswith('\nnext: halo model pull && halo run "Hello"\n')
+    assert run(["init", "./my project"]) == 0
+    assert "next: cd 'my project' && halo model pull" in capfd.readouterr().err
+
+
+def test_a_workspace_in_a_workspace_is_made_and_said(tmp_path, monkeypatch, capfd):
+    """Also where a directory had only rules, which it then has no more: it is the workspace."""
+    monkeypatch.setenv("HALO_HOME", str(tmp_path / ".halo"))  # the home is no workspace
+    (tmp_path / ".halo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "outer" / "ruled" / ".halo").mkdir(parents=True)
+    (tmp_path / "outer" / "ruled" / ".halo" / "INSTRUCTIONS.md").write_text("Rules.\n")
+    for folder, above in [("outer", ""), ("outer/a/b", "outer"), ("outer/ruled", "outer"), ("outer", "")]:
+        assert run(["init", folder]) == 0
+        warned = f"warning: {folder} lies in the workspace {tmp_path / above};"
+        assert (warned in capfd.readouterr().err) is bool(above)
+
+
+def test_init_of_the_home_takes_no_folder(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("HALO_HOME", str(tmp_path / "home"))
+    assert run(["init", "--global", "x"]) == 2
+    assert "leave x away" in capfd.readouterr().err
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_dodo_file_that_is_kept_is_told_what_it_needs(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("HALO_HOME", str(tmp_path / "home"))
+    for text, hint in [("def task_x(): ...\n", True), ("from halo.dodo import *\n", False)]:
+        (tmp_path / "dodo.py").write_text(text)
+        assert run(["init", str(tmp_path)]) == 0
+        assert ("for doit it needs the line: from halo.dodo import *" in capfd.readouterr().err) is hint
 
 
 def test_init_never_overwrites(tmp_path, capfd):

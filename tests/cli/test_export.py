@@ -114,8 +114,20 @@ class TestCheck:
     def test_it_writes_nothing(self, ws, capfd):
         code, out, _ = export(capfd, "--check")
         assert code == 1
-        assert out[0] == "made    AGENTS.md"
+        assert out[0] == "missing      AGENTS.md"
         assert bodies(ws) == {}
+
+    def test_it_says_what_is_the_matter_and_not_what_it_did(self, ws, capfd):
+        export(capfd)
+        ws.write({".halo/INDEX.md": "new\n"})
+        (ws.root / "pkg/.halo/INSTRUCTIONS.md").unlink()
+        before = bodies(ws)
+        assert export(capfd, "--check")[1] == [
+            "out of date  AGENTS.md",
+            "obsolete     pkg/AGENTS.md",
+            "kept         pkg/deep/AGENTS.md",
+        ]
+        assert bodies(ws) == before
 
     def test_it_is_content_with_a_fresh_export(self, ws, capfd):
         export(capfd)

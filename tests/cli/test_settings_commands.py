@@ -139,3 +139,23 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(here, capsy
     os.mkfifo(path)
     assert run(command) == 1
     assert "not a regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["agent", "settings"])
+def test_an_editor_can_explain_every_key(name):
+    """A key that leads to another map is explained there."""
+    schema = yaml_schema(name)
+    shown = {
+        (kind, key): "description" in field or "$ref" in field
+        for kind, part in schema["$defs"].items()
+        for key, field in part["properties"].items()
+    }
+    assert shown
+    assert [where for where, explained in shown.items() if not explained] == []
+    assert all("description" in part for part in schema["$defs"].values())
+
+
+def test_the_example_has_the_schemas_of_this_version():
+    for name in FILES:
+        file = REPOSITORY / f"workspace_example/.halo/schemas/{name}.json"
+        assert file.read_bytes() == readable_json(yaml_schema(name))

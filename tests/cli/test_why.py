@@ -101,6 +101,23 @@ def test_a_line_by_its_number_and_a_range(why, capfd):
     assert why("default", "1-9999")[1].startswith("default · root · line 1 ")
 
 
+def test_the_agent_may_be_named_by_an_option(ws, why, capfd):
+    """As other commands have it; `--` ends the options for both."""
+    wanted = why("default", "never force-push")
+    assert why("never force-push", "-a", "default") == wanted
+    assert why("--agent", "default", "never force-push") == wanted
+    assert why("-a", "default", "--", "never force-push") == wanted
+    for words, said in [
+        (("-a", "default"), "say whose prompt and what to look for"),
+        (("never",), "say whose prompt and what to look for"),
+        ((), "say whose prompt and what to look for"),
+        (("-a", "default", "never", "force-push"), "the agent is named by -a"),
+        (("default", "never", "force-push"), "in quotes"),
+    ]:
+        assert run(["why", *words]) == 2
+        assert said in capfd.readouterr().err
+
+
 def test_a_number_beyond_the_prompt_is_a_mistake(ws, capfd):
     for wanted in ("0", "9999", "5-3"):
         assert run(["why", "default", wanted]) == 2

@@ -158,7 +158,7 @@ class TestAliases:
 
     def test_an_alias_is_no_alias_of_an_alias(self):
         files = {**ALIASED, SETTINGS: models(aliases={"fast": "slow", "slow": TINY})}
-        assert "models.aliases.fast: expected `object`" in failure(files).message
+        assert "models.aliases.fast: expected a map" in failure(files).message
 
     def test_those_of_the_machine_serve_too_and_the_workspaces_win(self):
         machine = {"secrets:settings.yaml": models(aliases={"fast": TINY, "mine": TINY})}
@@ -223,7 +223,7 @@ class TestFaultsInSettings:
             ("            id: big", "            id: big\n            endpoint: 'http://a b'", 12, "ASCII"),
             ("            id: big", "            id: big\n            temp: 1", 12, "unknown key 'temp'"),
             ("            id: big", "            name: big", 11, "unknown key 'name'"),
-            ("            id: big\n", "", 9, "missing required field `id`"),
+            ("            id: big\n", "", 9, "the key 'id' is missing"),
             ("default: fast", "defualt: fast", 7, "unknown key 'defualt'"),
             ("      ci:", "      CI:", 6, "'CI' is not a name for a profile"),
             ("      ci:", "      a.b:", 6, "'a.b' is not a name for a profile"),

@@ -70,6 +70,17 @@ class TestNames:
         assert "for {{user_name}}" in result.prompt
         assert len(warnings(result)) == 1
 
+    def test_it_is_said_that_user_md_does_not_give_it(self):
+        for files in ({}, {".halo/USER.md": "no front matter"}):
+            (message,) = warnings(compiled_agent("for {{user_name}}", **files))
+            assert message == "{{user_name}}: USER.md gives no user_name; it stays as it is"
+
+    def test_a_parameter_of_nobody_is_told_from_one_that_is_closed(self):
+        files = {".halo/skills/ledger/SKILL.md": skill("x"), ".halo/skills/s/SKILL.md": skill("x")}
+        closed, nobody = warnings(compiled_agent("{{ledger.params.x}} {{legder.params.x}}", **files))
+        assert closed == "{{ledger.params.x}}: the parameters of 'ledger' are not open to this text"
+        assert nobody == "{{legder.params.x}}: there is no agent or skill 'legder'; did you mean 'ledger'?"
+
     def test_a_skill_learns_who_runs_it_from_the_session(self):
         result = compiled_skill("{{agent_name}} {{args}} {{channel.type}} {{user_name}}", **USER)
         assert slots(result) == [
@@ -351,7 +362,7 @@ class TestBoundary:
         }
         with pytest.raises(LayerError) as caught:
             compiled(files)
-        assert str(caught.value) == "secrets:settings.yaml:1: a.params.port is no int"
+        assert str(caught.value) == "secrets:settings.yaml:1: a.params.port is not a whole number"
 
 
 def test_a_literal_placeholder_is_told_with_file_and_line():

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import agent, skill
+from making import agent, skill, tree
 from playing import Player, calls, says
 
 from halo.build.whole import survey
@@ -15,10 +15,11 @@ from halo.models.adapter import Notice
 from halo.records.artifacts import SkillCommand
 from halo.records.events import TYPES, MessageAdded, ToolResultAdded, TurnStarted
 from halo.records.messages import Message, ToolCall
-from halo.records.targets import ScopeTarget
+from halo.records.targets import AgentTarget, ScopeTarget
 from halo.sessions.choice import choose
 from halo.sessions.derived import read_header
 from halo.sessions.desk import Desk
+from halo.sessions.said import read_message
 from halo.sessions.scopes import Marked, enclose, take_markers
 from halo.sessions.slash import Slash, read_slash
 from halo.sessions.talk import run_talk
@@ -81,7 +82,7 @@ def talks(make_workspace):
 def block(directory, rules):
     """The block of a directory, with any note."""
     return re.compile(
-        rf'<workspace-instructions dir="{directory}" note="[^"<>]+">\n{re.escape(rules)}\n</workspace-instructions>'
+        rf'<workspace-instructions dir="{directory}" note="[^"<>&]+">\n{re.escape(rules)}\n</workspace-instructions>'
     )
 
 
@@ -343,7 +344,7 @@ class TestSlash:
         text = talks.say("/s tides")
         started = next(e for e in talks.choice().folder.read_events() if e.type == "turn.started")
         body = f"# Skill: Sums\n\nDo tides. {started.ts} Ada"
-        assert re.fullmatch(rf'<skill id="s" note="[^"<>]+">\n{re.escape(body)}\n</skill>', text)
+        assert re.fullmatch(rf'<skill id="s" note="[^"<>&]+">\n{re.escape(body)}\n</skill>', text)
         assert talks.notices == []
 
     def test_arguments_without_a_place_follow_as_the_users_words(self, talks):
@@ -375,6 +376,18 @@ class TestSlash:
         with pytest.raises(UsageError, match=why):
             talks.say(f"/{name} x")
         assert not (talks.ws.halo / "sessions").exists()
+
+    def test_a_skill_that_is_not_listed_is_text_and_said(self, talks):
+        talks.ws.write({".halo/skills/sum/SKILL.md": skill("x", description="d")})
+        assert talks.say("/sum it up") == "/sum it up"
+        assert talks.notices == ["note: /sum is a skill that this agent does not list; it was sent as text"]
+
+    def test_a_question_about_a_skill_stops_no_turn(self, talks):
+        """Where the settings cannot be read, it is not known where skills lie; the message goes out."""
+        artifact = talks.ws.builder.ensure(AgentTarget("a"))
+        broken = tree({".halo/settings.yaml": "general: 1\n", ".halo/skills/sum/SKILL.md": "x"})
+        said = read_message("/sum it up", artifact, str(talks.ws.root), broken, talks.ws.builder.ensure)
+        assert (said.text, said.notices) == ("/sum it up", ())
 
     def test_unknown_words_are_sent(self, talks):
         assert talks.say("/etc/hosts is odd") == "/etc/hosts is odd"

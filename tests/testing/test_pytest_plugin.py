@@ -79,6 +79,29 @@ def test_a_failing_snapshot_names_the_layer(project):
     assert "+ Never push at night." in done.stdout
 
 
+def test_a_snapshot_that_was_never_written_says_how_to_write_it(project):
+    done = pytest_run(project, "-k", "helper-sub")
+    assert done.returncode == 1
+    assert "the prompt helper · sub has no snapshot yet; to write it: pytest --snapshot-update" in done.stdout
+
+
+def test_a_broken_layer_is_a_message_and_no_tour_of_halo(project):
+    """In the line of the test that asked; where agents are listed, in place of the tests."""
+    write(project, {".halo/agents/helper/agent.yaml": "model: 1\n"})
+    done = pytest_run(project, "-k", "helper-sub")
+    assert done.returncode == 1
+    assert "agents/helper/agent.yaml:1: model: expected text or a map, got a whole number" in done.stdout
+    assert "assert halo_prompt(halo_target) == halo_snapshot" in done.stdout
+    assert "def " not in done.stdout.replace("def test_prompts", "")
+    assert "halo/workspace" not in done.stdout
+    write(project, {".halo/settings.yaml": "general: 1\n"})
+    done = pytest_run(project)
+    assert done.returncode == 2
+    assert "workspace:.halo/settings.yaml:1: general: " in done.stdout
+    assert "halo/workspace" not in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 def test_a_layer_that_is_gone_is_named_by_what_is_there(project):
     pytest_run(project, "--snapshot-update")
     (project / ".halo/INSTRUCTIONS.md").unlink()

@@ -208,9 +208,9 @@ class TestOtherFiles:
 BAD = {
     "no list": ("user: hello\n", 1, "a list of turns"),
     "nothing in it": ("[]\n", 1, "a list of turns"),
-    "not a map": ("- hello\n", 1, "expected `object`"),
+    "not a map": ("- hello\n", 1, "expected a map"),
     "unknown key": (HELLO.format("x") + "- usr: x\n", 3, "unknown key 'usr'"),
-    "text that is none": ("- user: 1\n- assistant: x\n", 1, "expected `str"),
+    "text that is none": ("- user: 1\n- assistant: x\n", 1, "expected text, got a whole number"),
     "two at once": ("- user: a\n  assistant: b\n", 1, "turn 1 must be"),
     "an empty map": (HELLO.format("x") + "- {}\n", 3, "turn 3 must be"),
     "calls of the user": ("- user: a\n  calls: [{name: grep}]\n", 1, "turn 1 must be"),

@@ -223,6 +223,19 @@ class TestWhereItMayLead:
             )
         ]
 
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("See @docs/missing.md.", "@docs/missing.md: there is no such file"),
+            ("(as in @docs/missing.md)!", "@docs/missing.md: there is no such file"),
+            ("See @docs/.", "@docs/: is a folder"),
+            ("See @docs/*", "@docs/: is a folder"),
+        ],
+    )
+    def test_what_ends_the_sentence_is_no_part_of_a_name(self, text, said):
+        _, remarks = expanded(text, **{"docs/a.md": "A"})
+        assert [line.partition("warning: ")[2] for _, line in remarks] == [f"{said} [import-refused]"]
+
     def test_a_circle_is_named(self):
         text, remarks = expanded("0\n@a.md", **{"a.md": "a\n@b.md", "b.md": "b\n@a.md\n@CLAUDE.md\n@b.md"})
         assert text == "0\n\na\n\nb\n@a.md\n@CLAUDE.md\n@b.md"

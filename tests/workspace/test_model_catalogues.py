@@ -100,7 +100,7 @@ class TestSchema:
         ("text", "line", "message", "hint"),
         [
             (HEAD + "    widow: 9\n", 5, "unknown key 'widow'", "'window'"),
-            (HEAD + "    window: 0\n", 5, "models.m.window: expected `int` >= 1", None),
+            (HEAD + "    window: 0\n", 5, "models.m.window: expected a whole number of at least 1", None),
             (HEAD + "    capabilities: {image: true}\n", 5, "unknown key 'image'", "'images'"),
             (
                 HEAD + "    prices:\n      - {form: 2026-01-01, currency: USD, input: 1, output: 1}\n",
@@ -132,11 +132,16 @@ class TestSchema:
                 "currency",
                 None,
             ),
-            ("name: O\nmodels:\n  a: {as_of: 2026-01-01}\n  m:\n    window: 9\n", 4, "`as_of`", None),
+            (
+                "name: O\nmodels:\n  a: {as_of: 2026-01-01}\n  m:\n    window: 9\n",
+                4,
+                "the key 'as_of' is missing",
+                None,
+            ),
             ("name: O\nmodls: {}\n", 2, "unknown key 'modls'", "'models'"),
             ("name: O\nmodels: {}\ndefault: m\n", 3, "default: there is no model 'm' here", None),
             (HEAD + "  m:\n", 5, "the key 'm' stands twice", None),
-            ("", 1, "expected `object`", None),
+            ("", 1, "expected a map", None),
         ],
     )
     def test_a_fault_is_an_error_at_its_line(self, text, line, message, hint):

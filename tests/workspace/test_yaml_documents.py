@@ -166,29 +166,50 @@ class TestConversion:
                 "model: {provider: p, id: m}\ntools: grep\n",
                 AgentConfig,
                 2,
-                "tools: expected `array`, got `str`",
+                "tools: expected a list, got text",
             ),
             (
                 "model: {provider: p, id: m}\ntools:\n- grep\n- 7\n",
                 AgentConfig,
                 4,
-                "tools.1: expected `str`, got `int`",
+                "tools.1: expected text, got a whole number",
             ),
             (
                 "model:\n  provider: p\n  id: m\n  seed: x\n",
                 AgentConfig,
                 4,
-                "model.seed: expected `int | null`, got `str`",
+                "model.seed: expected a whole number, got text",
             ),
-            ("model:\n  provider: p\n", AgentConfig, 1, "model: object missing required field `id`"),
-            ("name: x\n", AgentConfig, 1, "the document: object missing required field `model`"),
-            ("- x\n", AgentConfig, 1, "the document: expected `object`, got `array`"),
-            ("", AgentConfig, 1, "the document: expected `object`, got `null`"),
+            ("model:\n  provider: p\n", AgentConfig, 1, "model: the key 'id' is missing"),
+            ("name: x\n", AgentConfig, 1, "the document: the key 'model' is missing"),
+            ("- x\n", AgentConfig, 1, "the document: expected a map, got a list"),
+            ("", AgentConfig, 1, "the document: expected a map, got nothing"),
             (
                 "params:\n- key: k\n  type: strin\n",
                 ParamConfig,
                 3,
-                "params.0.type: invalid enum value 'strin'",
+                "params.0.type: expected string, int, float, boolean or enum, got 'strin'",
+            ),
+            (MODEL + "priority: x\n", AgentConfig, 2, "priority: expected a number, got text"),
+            (MODEL + "internal: 1\n", AgentConfig, 2, "internal: expected true or false, got a whole number"),
+            ("model: 1\n", AgentConfig, 1, "model: expected text or a map, got a whole number"),
+            (
+                MODEL + "context: {compress_at: 2}\n",
+                AgentConfig,
+                2,
+                "context.compress_at: expected a number of at most 1",
+            ),
+            (
+                "model: {provider: p, id: m, tool_mode: x}\n",
+                AgentConfig,
+                1,
+                "model.tool_mode: expected native or schema, got 'x'",
+            ),
+            (
+                "params: [{key: k, default: []}]\n",
+                ParamConfig,
+                1,
+                "params.0.default: expected true or false, a number or text, got a list",
             ),
         ],
     )
@@ -249,3 +270,34 @@ def test_plain_scalars_mean_what_yaml_1_2_says(text, value):
 def test_bombs_of_merges_and_keys_are_refused_at_once(text):
     with pytest.raises(LayerError, match=r"stands twice|too large|plain text"):
         load_yaml(text, "f")
+
+
+class TestKept:
+    """Small documents are parsed once, however many teams their agent is on."""
+
+    def test_the_same_text_is_the_same_document(self):
+        assert load_yaml("a: [1]\n", "x.yaml") is load_yaml("a: [1]\n", "x.yaml")
+
+    def test_another_source_or_place_in_it_is_another(self):
+        """Errors name both."""
+        one = load_yaml("a: [2]\n", "x.yaml")
+        assert load_yaml("a: [2]\n", "y.yaml").source == "y.yaml"
+        assert load_yaml("a: [2]\n", "x.yaml", 7).line("a") == 7
+        assert one.line("a") == 1
+
+    def test_an_error_is_said_each_time(self):
+        assert fails("a: [") == fails("a: [")
+
+    @pytest.mark.parametrize(
+        "text", ["a: " + "x" * 5_000 + "\n", "".join(f"k{i}: 1\n" for i in range(300))], ids=["long", "many"]
+    )
+    def test_large_ones_are_not_kept(self, text):
+        assert load_yaml(text, "x.yaml") is not load_yaml(text, "x.yaml")
+
+    def test_only_so_many_are_kept(self):
+        """The oldest goes first."""
+        first = load_yaml("a: first\n", "x.yaml")
+        for i in range(300):
+            load_yaml(f"a: {i}\n", "x.yaml")
+        assert load_yaml("a: first\n", "x.yaml") is not first
+        assert load_yaml("a: 299\n", "x.yaml") is load_yaml("a: 299\n", "x.yaml")
