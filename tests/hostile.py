@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from making import REPOSITORY
 
-MEMORY = 1_500_000_000  # bytes of address space, about 0.5 of which an idle child takes
+MEMORY = 1_000_000_000  # bytes of address space
 SECONDS = 120  # a bound, no measure: what hangs would hang for ever
 
 _CHILD = """

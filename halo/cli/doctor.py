@@ -3,16 +3,18 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from halo import __version__
 from halo.cli.common import workspace_option
 from halo.errors import HaloError, NoWorkspaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Finding(NamedTuple):

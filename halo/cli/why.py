@@ -67,7 +67,7 @@ def command(
 def _asked(named: str | None, words: tuple[str, ...]) -> tuple[str, str]:
     """Return the agent and what is looked for: both are words, or the agent is `named` by its option."""
     asked = words if named is None else (named, *words)
-    if len(asked) == 2:  # noqa: PLR2004  # the two
+    if len(asked) == 2:
         return asked[0], asked[1]
     if named is not None and len(words) > 1:
         raise click.UsageError("the agent is named by -a; one more word is what to look for, in quotes")

@@ -58,7 +58,10 @@ def _resources(tree: Tree, skill: Skill, diagnostics: list[Diagnostic]) -> Part 
     if more:
         diagnostics.append(
             Diagnostic(
-                "skill-resources", "warning", "more than 200 files or 1,000 folders; the first files are listed", skill.folder
+                "skill-resources",
+                "warning",
+                "more than 200 files or 1,000 folders; the first files are listed",
+                skill.folder,
             )
         )
     if not names:

@@ -8,6 +8,7 @@ the namespaces that the body may use; a value that is secret, or holds `<<ENV>>`
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from halo.compiler.pieces import Fill, Piece
 from halo.errors import LayerError, near_miss_hint
@@ -23,7 +24,9 @@ from halo.workspace.settings import (
     lookup,
     read_settings,
 )
-from halo.workspace.yamldoc import YamlDocument
+
+if TYPE_CHECKING:
+    from halo.workspace.yamldoc import YamlDocument
 
 PLACEHOLDER = re.compile(r"\{\{\s*([\w-][\w.-]*)\s*\}\}")
 

@@ -23,7 +23,8 @@ def permits(access: Access, needed: Access) -> bool:
 # Lower case only: `Src` and `src` must not share a file where names ignore case.
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 # Devices on Windows, whatever ending they have.
-_RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{d}{i}" for d in ("com", "lpt") for i in range(1, 10))})
+_PORTS = (f"{device}{i}" for device in ("com", "lpt") for i in range(1, 10))
+_RESERVED = frozenset({"con", "prn", "aux", "nul", *_PORTS})
 _LONGEST = 160  # of an encoded directory; file names may have 255 bytes on common file systems
 
 

@@ -105,7 +105,7 @@ class Importer:
         return self._admit(found, layer.source, line) if found is not None else False
 
     def _locate(self, name: str, layer: Layer) -> tuple[str, str, str]:
-        """Find the file that a reference names: the name without what follows it in its sentence, and the source.
+        """Find the file that a reference names: its name without the end of its sentence, and the source.
 
         Where there is no such file the source is empty, and the third says why.
         """

@@ -1,9 +1,9 @@
 """Trust: what a workspace asks of this machine, and whether the user granted exactly that.
 
 A workspace may come from a stranger. Before `halo trust` recorded the digest of what it asks for, no key goes
-to an endpoint of its choice, no environment variable and no value of the machine's settings that only it lays
-claim to gets into a prompt, no key of its own is used, and no model file that it names is loaded; any change of
-what it asks for asks again.
+to an endpoint of its choice, no environment variable and no value of the machine's settings to which only it
+lays claim gets into a prompt, no key of its own is used, and no model file that it names is loaded. Any
+change of what it asks for asks again.
 """
 
 import os
@@ -43,8 +43,8 @@ class Demands(msgspec.Struct, frozen=True):
     the setting, and the variable that it would bring into a prompt. A variable that never becomes text (a
     provider's key, a secret) needs no trust. `values`: parameters of the machine's settings that belong to an
     agent or a skill of the workspace and that nothing of the user's own declares. `keys`: providers whose key
-    stands literally in the workspace's settings: whoever's it is reads the prompts. `model_files`: an agent or
-    a setting, and the model file that it names: native code reads it.
+    stands literally in the workspace's settings: whoever's it is could read the prompts. `model_files`: an
+    agent or a setting, and the model file that it names: native code reads it.
     """
 
     endpoints: tuple[tuple[str, str, str], ...] = ()

@@ -57,7 +57,10 @@ def list_values(tree: Tree) -> list[Value]:
             bare = judged.secret and not variables_in(_text(value))
             line = document.line(*path)
             found.append(Value(name, shown, document.source, line, judged.claim, hidden, bare=bare))
-    named = {".".join(steps[:i]) for v in found for steps in (v.name.split("."),) for i in range(3, len(steps) + 1)}
+    named: set[str] = set()
+    for value in found:
+        steps = value.name.split(".")
+        named.update(".".join(steps[:i]) for i in range(3, len(steps) + 1))
     for owner, params in known.items():
         for key, declared in params.declared.items():
             name = f"{owner}.params.{key}"

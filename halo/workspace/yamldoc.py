@@ -143,11 +143,11 @@ def _parse(text: str, source: str, first_line: int) -> YamlDocument:
 
 
 def _refuse_flood(text: str, source: str, first_line: int) -> None:
-    """Raise `LayerError` for more nodes than there may be before any is made: a node takes half a kilobyte."""
+    """Raise `LayerError` for more nodes than there may be, before any is made: each takes half a kilobyte."""
     for count, event in enumerate(yaml.parse(text, Loader=_Base)):
         if count > _MOST_EVENTS:
-            line = first_line + event.start_mark.line
-            raise LayerError("this YAML is too large or too deep", file=source, line=line)
+            line = event.start_mark.line if event.start_mark else 0
+            raise LayerError("this YAML is too large or too deep", file=source, line=first_line + line)
 
 
 def _walk(root: yaml.Node, top: Path, lines: dict[Path, int], source: str, first_line: int) -> None:

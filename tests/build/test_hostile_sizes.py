@@ -75,7 +75,7 @@ CASES = {
     ),
     "arguments of a skill": (a_skill(skill("$1 " * 50_000, name="s", description="d")), {"build": "built   skills/s"}),
     "lines": ({RULES: "a\n" * (2 * M - 1)}, {"prompt": "200,000 lines", "check": "200,000 lines", "why default a": "200,000 lines"}),
-    "a line of 4 MiB": ({RULES: "a " * (2 * M)}, {"prompt": "", "check": "", "why default zzz": "no line matches"}),
+    "a line of 4 MiB": ({RULES: "a " * (2 * M)}, {"prompt": "", "check": ""}),
     "a byte more": ({RULES: "a " * (2 * M) + "a"}, {"prompt": LARGE, "check": LARGE}),
     "declared parameters and values": (
         {
@@ -100,13 +100,13 @@ CASES = {
     "halves of a web token": ({RULES: "-eyJaaaaaaaaaaaa" * (M // 16) + ".eyJ"}, {"check": ""}),
     "keys that do not end": ({RULES: "-----BEGIN " * (M // 11) + "A" * M}, {"check": ""}),
     "open placeholders": ({BODY: "{{" * (M // 2) + "{{" + " " * M + "{{a." * (M // 4)}, {"prompt": ""}),
-    "a front of blank lines": ({RULES: "---\n" + " \t\n" * 60_000 + "x\n---\n"}, {"prompt": "", "check": ""}),
+    "a front of blank lines": ({RULES: "---\n" + " \t\n" * 20_000 + "x\n---\n"}, {"prompt": "", "check": ""}),
     "keys of a skill": (a_skill("---\nname: s\n" + "a: 'x\n\n" * 20_000 + "---\nx"), {"prompt": ""}),
     "tools of a skill": (a_skill(f'---\nname: s\ndescription: d\nallowed-tools: "{"(a" * 30_000}"\n---\nx'), {"prompt": "", "check": ""}),
     "quotes in globs": ({SETTINGS: CURSOR, ".cursor/rules/a.mdc": "---\nglobs: a" + "'" * M + "\n---\nx"}, {"prompt": "globs"}),
     "references": ({SETTINGS: CURSOR, "CLAUDE.md": "@a " * 100_000 + "<!--" * 50_000 + "`a``b" * 50_000}, {"prompt": ""}),
     "hidden characters": ({RULES: "\u202e" * 100_000 + "\U0001f3f4\U000e0067\U000e007f" * 50_000}, {"check": "hidden-characters"}),
-    "brackets of an index": ({".halo/INDEX.md": "[" * 30_000 + "[a](" * 10_000 + "**" * 10_000 + "<a " * 10_000}, {"check": ""}),
+    "brackets of an index": ({".halo/INDEX.md": "[" * 10_000 + "[a](" * 5_000 + "**" * 5_000 + "<a " * 10_000}, {"check": ""}),
     "quotes of an index": ({".halo/INDEX.md": "> " * 50_000 + "\n\n" + (">" * 15 + "a\n") * 3_000}, {"check": ""}),
 }
 
@@ -136,17 +136,24 @@ def write(folder: Path, files) -> tuple[Path, Path]:
     return root, home
 
 
+_GROUP = 1 if SOAK else 9  # cases that share a child: to start one takes longer than most cases
+GROUPS = [[*CASES][at : at + _GROUP] for at in range(0, len(CASES), _GROUP)]
+
+
 @pytest.mark.timeout(1800 if SOAK else 300)
-@pytest.mark.parametrize("name", CASES)
-def test_what_is_too_much_is_said(tmp_path, name):
-    files, lines = CASES[name]
-    root, home = write(tmp_path, files)
-    said = run_all([Job(root, home, tuple(line.split())) for line in lines], seconds=900 if SOAK else 120)
-    for each, expected in zip(said, lines.values(), strict=True):
-        assert refused_well(each), each.text[-2_000:]
-        assert expected in each.text, each.text[-2_000:]
-        if each.code != 0 and each.arguments[0] not in ("check", "why"):
-            assert len(each.err) < 10_000  # a message, not the file
+@pytest.mark.parametrize("names", GROUPS, ids=" · ".join)
+def test_what_is_too_much_is_said(tmp_path, names):
+    jobs, expected = [], []
+    for number, name in enumerate(names):
+        files, lines = CASES[name]
+        root, home = write(tmp_path / str(number), files)
+        jobs += [Job(root, home, tuple(line.split())) for line in lines]
+        expected += [(name, words) for words in lines.values()]
+    for said, (name, words) in zip(run_all(jobs, seconds=900 if SOAK else 200), expected, strict=True):
+        assert refused_well(said), (name, said.text[-2_000:])
+        assert words in said.text, (name, said.text[-2_000:])
+        if said.code != 0 and said.arguments[0] not in ("check", "why"):
+            assert len(said.err) < 10_000, name  # a message, not the file
     shutil.rmtree(tmp_path)
 
 
@@ -202,5 +209,8 @@ def test_a_skill_of_folders_without_files_is_not_walked_to_its_end():
 def test_a_full_address_space_is_noticed(tmp_path):
     """The bound that the cases above are held to is one."""
     root, home = write(tmp_path, {})
+    (root / RULES).write_text("a " * (2 * M))
+    jobs = [Job(root, home, ("check",))]
+    assert refused_well(run_all(jobs)[0])
     with pytest.raises(AssertionError):
-        run_all([Job(root, home, ("build",))], memory=50_000_000)
+        assert refused_well(run_all(jobs, memory=60_000_000)[0])
