@@ -74,18 +74,21 @@ def _look(builder: Builder) -> Found:
     below = list(_below(builder.pointers.folder))
     files = (entry.path for entry in (*_entries(builder.places.halo), *below) if leftover_of(entry.name))
     leftovers += filter(None, map(_file, files))
-    empty = (entry.path for entry in below if entry.is_dir(follow_symlinks=False) and not _names(entry.path))
-    folders = tuple(Item(path, 0, os.lstat(path).st_mtime_ns) for path in empty)
-    return Found(artifacts, tuple(leftovers), _orphans(builder), folders, tuple(sorted(strange)))
+    folders = (entry for entry in below if entry.is_dir(follow_symlinks=False))
+    empty = tuple(
+        filter(None, (_file(entry.path, folder=True) for entry in folders if not _names(entry.path)))
+    )
+    return Found(artifacts, tuple(leftovers), _orphans(builder), empty, tuple(sorted(strange)))
 
 
-def _file(path: str) -> Item | None:
-    """Return what is known of a regular file; None for another thing, and for what has just gone."""
+def _file(path: str, *, folder: bool = False) -> Item | None:
+    """Return what is known of a regular file, or a folder; None for another thing, and what has just gone."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         return None
-    return Item(path, found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+    wanted = stat.S_ISDIR(found.st_mode) if folder else stat.S_ISREG(found.st_mode)
+    return Item(path, 0 if folder else found.st_size, found.st_mtime_ns) if wanted else None
 
 
 def _orphans(builder: Builder) -> tuple[Item, ...]:
@@ -112,10 +115,12 @@ def _names(folder: str) -> set[str]:
 
 def _below(folder: str) -> Iterator[os.DirEntry[str]]:
     """Yield everything below a folder; links are entries like others."""
-    for entry in _entries(folder):
-        yield entry
-        if entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path)
+    left = [folder]
+    while left:
+        for entry in _entries(left.pop()):
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                left.append(entry.path)
 
 
 def _item_of_folder(entry: os.DirEntry[str]) -> Item | None:
@@ -158,20 +163,22 @@ def _is_pointer(path: str, build: str) -> bool:
 
 def _files(folder: str) -> Iterator[tuple[OSError | None, str]]:
     """Yield the files below a folder; what may lead elsewhere, or cannot be listed, is a problem."""
-    try:
-        mode = os.lstat(folder).st_mode
-        names = sorted(os.listdir(folder)) if stat.S_ISDIR(mode) else []
-    except FileNotFoundError:
-        return  # nothing there, or moved on meanwhile
-    except OSError as error:
-        yield error, folder
-        return
-    if stat.S_ISREG(mode):
-        yield None, folder
-    elif not stat.S_ISDIR(mode):
-        yield OSError(errno.ELOOP, "a link or a device, which is not read", folder), folder
-    for name in names:
-        yield from _files(os.path.join(folder, name))
+    left = [folder]
+    while left:
+        path = left.pop()
+        try:
+            mode = os.lstat(path).st_mode
+            if stat.S_ISDIR(mode):
+                left += (os.path.join(path, name) for name in os.listdir(path))
+        except FileNotFoundError:
+            continue  # nothing there, or moved on meanwhile
+        except OSError as error:
+            yield error, path
+            continue
+        if stat.S_ISREG(mode):
+            yield None, path
+        elif not stat.S_ISDIR(mode):
+            yield OSError(errno.ELOOP, "a link or a device, which is not read", path), path
 
 
 def _read_file(path: str, mentions: Mentions) -> Iterator[OSError]:

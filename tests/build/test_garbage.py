@@ -1,5 +1,6 @@
 """`halo gc`: what nothing refers to goes, and nothing else; in doubt everything stays."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -306,6 +307,25 @@ class TestSessions:
         plan = gc(ws)
         assert plan.artifacts == {}
         assert "2026-10" in plan.unread[0]
+
+    def test_folders_as_deep_as_they_come(self, ws):
+        """Too deep to be named from above: nobody knows what stands there."""
+        replaced(ws)
+        for start in (ws.halo / "sessions", ws.halo / "build" / "deep"):
+            start.mkdir()
+            here = os.open(start, os.O_RDONLY)
+            for _ in range(2500):
+                os.mkdir("d", dir_fd=here)
+                there = os.open("d", os.O_RDONLY, dir_fd=here)
+                os.close(here)
+                here = there
+            os.close(here)
+            with contextlib.suppress(OSError):
+                plan = plan_sweep(ws.builder)
+                assert plan.artifacts == {}
+                assert "File name too long" in plan.unread[0]
+            subprocess.run(["rm", "-rf", start], check=True)
+        assert gc(ws).artifacts
 
     def test_nor_is_a_pipe_waited_for(self, ws):
         replaced(ws)
