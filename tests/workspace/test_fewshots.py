@@ -240,7 +240,7 @@ BAD = {
     "missing argument": (TIDES.replace("pattern: high, ", ""), 4, "wants the argument 'pattern'"),
     "unknown key in a call": (TIDES.replace("name: grep", "nam: grep"), 4, "unknown key 'nam'"),
     "no JSON": (TIDES.replace("pattern: high", "pattern: .nan"), 5, "cannot be written as JSON"),
-    "bytes": (TIDES.replace("pattern: high", "pattern: !!binary aGk="), 5, "cannot be written as JSON"),
+    "bytes": (TIDES.replace("pattern: high", "pattern: !!binary aGk="), 5, "not valid YAML"),
     "half a character": ('- user: "\\ud800"\n- assistant: a\n', 1, "not valid YAML"),
     "broken YAML": ("- user: a\n- assistant: [\n", 2, "not valid YAML"),
 }
