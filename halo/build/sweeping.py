@@ -74,10 +74,8 @@ def _look(builder: Builder) -> Found:
     below = list(_below(builder.pointers.folder))
     files = (entry.path for entry in (*_entries(builder.places.halo), *below) if leftover_of(entry.name))
     leftovers += filter(None, map(_file, files))
-    folders = (entry for entry in below if entry.is_dir(follow_symlinks=False))
-    empty = tuple(
-        filter(None, (_file(entry.path, folder=True) for entry in folders if not _names(entry.path)))
-    )
+    folders = (entry.path for entry in below if entry.is_dir(follow_symlinks=False))
+    empty = tuple(filter(None, (_file(path, folder=True) for path in folders if not _names(path))))
     return Found(artifacts, tuple(leftovers), _orphans(builder), empty, tuple(sorted(strange)))
 
 

@@ -20,7 +20,7 @@ def read_regular(path: str, limit: int) -> bytes:
         if found.st_size > limit:
             raise OSError(errno.EFBIG, "larger than it can be", path)
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read(limit)
+            return file.read(found.st_size)  # a read of `limit` bytes takes that much memory first
     finally:
         os.close(descriptor)
 

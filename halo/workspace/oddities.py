@@ -4,7 +4,7 @@ from halo.files.tree import Tree, problems_of
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import RESERVED_AGENT_IDS
 from halo.workspace.directories import Directories
-from halo.workspace.ids import kind_or_other, unusable_ids
+from halo.workspace.ids import entries_of, is_usable, kind_or_other, shelves, unusable_ids
 
 # Something else in their place would be as if nothing were there.
 _FOLDERS = tuple(
@@ -27,7 +27,7 @@ def find_oddities(tree: Tree, directories: Directories) -> tuple[Diagnostic, ...
     ]
     found += [
         Diagnostic("closed-directory", "warning", "nothing is taken from here: it is no folder", path)
-        for path in _FOLDERS
+        for path in (*_FOLDERS, *_agents_elsewhere(tree))
         if kind_or_other(tree, path) in ("file", "other")
     ]
     if not directories.complete:
@@ -40,6 +40,19 @@ def find_oddities(tree: Tree, directories: Directories) -> tuple[Diagnostic, ...
             )
         )
     return tuple(found)
+
+
+def _agents_elsewhere(tree: Tree) -> list[str]:
+    """List what stands where a folder of an agent may, and is a link out of its root or no folder at all.
+
+    Files among the agents are nobody's mistake, and of skills it is said where they are read.
+    """
+    return [
+        shelf.path(entry.name)
+        for shelf in shelves(tree, "agents")
+        for entry in entries_of(tree, shelf)
+        if entry.kind == "other" and is_usable("agents", entry.name)
+    ]
 
 
 def _unusable(folder: str, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from halo.errors import HaloError, LayerError, TreeError
+from halo.errors import HaloError, LayerError, TreeError, UnknownNameError
 from halo.files.tree import NotFound, Tree, read_part
 from halo.records.diagnostics import Diagnostic
 from halo.workspace.ids import Shelf, entries_of, is_usable, kind_or_other, shelves, skill_file
@@ -93,7 +93,10 @@ def unreadable_skills(tree: Tree, ids: list[str]) -> Unreadable:
     places = {remark.source for remark in said}
     for skill_id in ids:
         try:
-            _try(tree, skill_id, first[skill_id], known)
+            # One that has just gone is on no shelf any more.
+            _try(tree, skill_id, first.get(skill_id) or known[0].path(skill_id), known)
+        except UnknownNameError:
+            found.add(skill_id)
         except (LayerError, TreeError) as error:
             found.add(skill_id)
             if error.file not in places:  # a link in its place was said already
