@@ -1,20 +1,23 @@
-"""Runs command lines of `halo` in a child that is held to bounds: memory by the kernel, time by the parent.
+"""Runs command lines of `halo` in a child that is held to bounds: memory by the kernel, time by a watchdog.
 
-All command lines of a call run in one child, one after the other: an interpreter starts once. A command that
-raises, blocks or outgrows its memory fails the test that asked.
+One child runs many command lines, one after the other: to start an interpreter takes longer than most of them. A
+command that raises, blocks or outgrows its memory fails the test that asked.
 """
 
 import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from making import REPOSITORY
 
 MEMORY = 1_000_000_000  # bytes of address space
-SECONDS = 120  # a bound, no measure: what hangs would hang for ever
+SECONDS = 120  # for one command line: a bound, no measure; what hangs would hang for ever
 
 _CHILD = """
 import io, json, os, resource, sys, traceback
@@ -57,6 +60,11 @@ class Said(NamedTuple):
     def text(self) -> str:
         return self.out + self.err
 
+    @property
+    def well(self) -> bool:
+        """Whether it ended as commands end: an exit code that is documented, no traceback."""
+        return self.code in (0, 1, 2, 3) and "Traceback" not in self.text
+
 
 class Job(NamedTuple):
     """A command line in a workspace; `home` is Halo's home, its parent the user's."""
@@ -66,48 +74,50 @@ class Job(NamedTuple):
     arguments: tuple[str, ...]
 
 
-def run_all(
-    jobs: list[Job],
-    *,
-    memory: int = MEMORY,
-    wrapper: tuple[str, ...] = (),
-    environ: dict[str, str] | None = None,
-    seconds: int = SECONDS,
-) -> list[Said]:
-    """Run the jobs in one child, as `wrapper` starts it (as another user), with `environ` beside the usual."""
-    lines = [
-        json.dumps(
-            {
-                "cwd": str(job.root),
-                "home": str(job.home),
-                "user": str(job.home.parent),
-                "arguments": job.arguments,
-            }
+class Child:
+    """A process that runs jobs, as `wrapper` starts it (as another user), with `environ` beside the usual."""
+
+    def __init__(
+        self, *, memory: int = MEMORY, wrapper: Iterable[str] = (), environ: Mapping[str, str] | None = None
+    ) -> None:
+        self._process = subprocess.Popen(
+            [*wrapper, sys.executable, "-c", _CHILD.format(memory=memory)],
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": str(REPOSITORY),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LC_ALL": "C.UTF-8",
+                **(environ or {}),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            errors="replace",
         )
-        for job in jobs
-    ]
-    child = subprocess.run(
-        [*wrapper, sys.executable, "-c", _CHILD.format(memory=memory)],
-        input="".join(f"{line}\n" for line in lines),
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(REPOSITORY),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "LC_ALL": "C.UTF-8",
-            **(environ or {}),
-        },
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=seconds,
-        check=False,
-    )
-    assert child.returncode == 0, child.stderr[-2000:]
-    answers = [json.loads(line) for line in child.stdout.splitlines()]
-    assert len(answers) == len(jobs), child.stderr[-2000:]
-    return [Said(job.arguments, *answer) for job, answer in zip(jobs, answers, strict=True)]
 
+    def run(self, job: Job, seconds: int = SECONDS) -> Said:
+        """Run one job; one that takes more than `seconds` ends the child and is an AssertionError."""
+        asked = {"cwd": job.root, "home": job.home, "user": job.home.parent}
+        watchdog = threading.Timer(seconds, self._process.kill)
+        watchdog.start()
+        try:
+            self._process.stdin.write(
+                json.dumps({**{k: str(v) for k, v in asked.items()}, "arguments": job.arguments}) + "\n"
+            )
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        finally:
+            watchdog.cancel()
+        assert answer, f"the child was ended by or before {job.arguments}"
+        return Said(job.arguments, *json.loads(answer))
 
-def refused_well(said: Said) -> bool:
-    """Tell whether a command ended as commands end: an exit code that is documented, no traceback."""
-    return said.code in (0, 1, 2, 3) and "Traceback" not in said.text
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()

@@ -2,11 +2,17 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from halo.cli.common import open_builder, workspace_option
 from halo.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from halo.workspace.trust import Demands
 
 
 @click.command("trust")
@@ -22,7 +28,7 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
     """
     from halo.files.atomic import replace_file
     from halo.files.locks import hold
-    from halo.models.endpoints import is_loopback
+    from halo.files.visible import visible
     from halo.workspace.trust import Demands, read_demands, read_grants, read_trust, render_trust, trust_file
 
     builder = open_builder(workspace)
@@ -35,19 +41,8 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
     path = trust_file(places.home)
     demands = read_demands(places.tree())
     if not revoke:
-        for name, provider, endpoint in demands.endpoints:
-            here = " (on this machine)" if is_loopback(endpoint) else ""
-            who = f"settings.yaml: {name}" if "." in name else f"agent {name}"
-            click.echo(f"{who} talks to {endpoint}{here} as {provider}, with that provider's key")
-        for setting, variable in demands.environment:
-            click.echo(f"settings.yaml: {setting} brings the environment variable {variable} into prompts")
-        for name in demands.values:  # no data frame
-            click.echo(f"the parameter {name} of your own settings may stand in prompts of this workspace")
-        for provider in demands.keys:
-            click.echo(f"settings.yaml: a key of {provider} that is not yours is used for what you send")
-        for name, path in demands.model_files:
-            who = f"settings.yaml: {name}" if "." in name else f"agent {name}"
-            click.echo(f"{who} loads the model file {path}, which native code reads")
+        for line in _asked(demands):
+            click.echo(visible(line))
         if demands == Demands():
             click.echo("this workspace asks for nothing that needs trust")
             return 0
@@ -67,3 +62,24 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
         replace_file(path, render_trust(entries), mode=0o600)
     click.echo("trust taken back" if revoke else "trusted", err=True)
     return 0
+
+
+def _asked(demands: "Demands") -> "Iterator[str]":
+    """Say in a line each what a workspace asks for."""
+    from halo.models.endpoints import is_loopback
+
+    for name, provider, endpoint in demands.endpoints:
+        here = " (on this machine)" if is_loopback(endpoint) else ""
+        yield f"{_who(name)} talks to {endpoint}{here} as {provider}, with that provider's key"
+    for setting, variable in demands.environment:
+        yield f"settings.yaml: {setting} brings the environment variable {variable} into prompts"
+    for name in demands.values:  # no data frame
+        yield f"the parameter {name} of your own settings may stand in prompts of this workspace"
+    for provider in demands.keys:
+        yield f"settings.yaml: a key of {provider} that is not yours is used for what you send"
+    for name, model in demands.model_files:
+        yield f"{_who(name)} loads the model file {model}, which native code reads"
+
+
+def _who(name: str) -> str:
+    return f"settings.yaml: {name}" if "." in name else f"agent {name}"

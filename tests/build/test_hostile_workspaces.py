@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hostile import Job, Said, refused_well, run_all
+from hostile import Child, Job, Said
 from making import REPOSITORY, agent, skill
 
 from halo.build.pointers import Pointers
@@ -119,7 +119,21 @@ class Place:
         return Job(self.root, self.home, tuple(line.split()))
 
     def run(self, *lines: str) -> list[Said]:
-        return run_all([self.job(line) for line in lines])
+        with Child() as child:
+            return [child.run(self.job(line)) for line in lines]
+
+    @contextmanager
+    def damaged(self, key, put):
+        """Let `put` have the place of a file or folder, which is there again afterwards."""
+        path = self.path(key)
+        aside = self.folder / f"aside-{key.replace('/', '-')}"
+        path.rename(aside)
+        try:
+            put(path, aside, self.outside)
+            yield
+        finally:
+            remove(path)
+            aside.rename(path)
 
     def artifacts(self) -> dict[str, bytes]:
         folder = self.root / ".halo" / "artifacts"
@@ -144,7 +158,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """A sound workspace that was built; to be copied."""
+    """A sound workspace that was built; whoever damages it mends it."""
     place = Place(tmp_path_factory.mktemp("sound")).write(FILES)
     place.outside.mkdir()
     (place.outside / "secret.md").write_text(f"{SECRET}\n")
@@ -154,59 +168,57 @@ def sound(tmp_path_factory):
     (said,) = place.run("build")
     assert said.code == 0, said.text
     assert "warning" not in said.text
-    return place
+    yield place
+    (said,) = place.run("build")
+    assert said.code == 0, said.text
 
 
-def copy(place: Place, into: Path, *, git: bool = True) -> Place:
-    ignored = None if git else shutil.ignore_patterns(".git")
-    shutil.copytree(place.folder, into, symlinks=True, ignore=ignored)
-    return Place(into)
+@pytest.fixture
+def copy(sound, tmp_path):
+    """A copy for who leaves something behind."""
+    shutil.copytree(sound.folder, tmp_path / "copy", symlinks=True)
+    yield Place(tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy")
 
 
 def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
-def link_out(path: Path, place: Place) -> None:
+def link_out(path: Path, was: Path, outside: Path) -> None:
     """A link to a copy outside, which would do as a layer, with a secret in it."""
-    target = place.outside / "copy"
-    shutil.copytree(path, target) if path.is_dir() else shutil.copy(path, target)
+    target = outside / "copy"
+    remove(target)
+    shutil.copytree(was, target) if was.is_dir() else shutil.copy(was, target)
     for file in target.rglob("*") if target.is_dir() else [target]:
         if file.is_file():
             file.write_text(f"{file.read_text()}\n# {SECRET}\n")
-    remove(path)
     path.symlink_to(target)
 
 
 def _link(to: str):
-    def put(path: Path, place: Place) -> None:
-        remove(path)
-        path.symlink_to(to or path.name)
-
-    return put
+    return lambda path, was, outside: path.symlink_to(to or path.name)
 
 
-def fifo(path: Path, place: Place) -> None:
-    remove(path)
+def fifo(path: Path, was: Path, outside: Path) -> None:
     os.mkfifo(path)
 
 
-def swapped(path: Path, place: Place) -> None:
+def swapped(path: Path, was: Path, outside: Path) -> None:
     """A file where a folder should be, and the other way round."""
-    folder = path.is_dir()
-    remove(path)
-    path.write_text("x") if folder else path.mkdir()
+    path.write_text("x") if was.is_dir() else path.mkdir()
 
 
-def gigabyte(path: Path, place: Place) -> None:
+def gigabyte(path: Path, was: Path, outside: Path) -> None:
     """A file of 1 GB that takes no room on the disk."""
+    path.touch()
     os.truncate(path, 1 << 30)
 
 
-def binary(path: Path, place: Place) -> None:
+def binary(path: Path, was: Path, outside: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00\x00\x80")
 
 
@@ -221,19 +233,13 @@ DAMAGE = {
     "no text": binary,
 }
 FILES_ONLY = {"a gigabyte", "no text"}
-EVERYWHERE = {"a link out", "the other kind"}  # the others at every place in `doit soak`, at some here
+STEPS = {"a link out": 1, "the other kind": 2}  # of all places every so many; in `doit soak` every one
 
 
-def damaged(sound, folder, how):
-    """A copy of the workspace for each place, with that place damaged."""
+def places(how: str) -> list[str]:
     keys = [*FILES] if how in FILES_ONLY else [*FILES, *FOLDERS]
-    if how not in EVERYWHERE and not SOAK:
-        keys = keys[[*DAMAGE].index(how) % 4 :: 4]
-    made = {}
-    for number, key in enumerate(keys):
-        made[key] = copy(sound, folder / str(number), git=False)
-        DAMAGE[how](made[key].path(key), made[key])
-    return made
+    step = 1 if SOAK else STEPS.get(how, 4)
+    return keys[[*DAMAGE].index(how) % step :: step]
 
 
 def quiet(key: str, how: str) -> bool:
@@ -253,26 +259,23 @@ def quiet(key: str, how: str) -> bool:
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_what_stands_in_the_place_of_a_layer(sound, tmp_path, how):
+def test_what_stands_in_the_place_of_a_layer(sound, how):
     """For each place: commands end with a code that is documented, the place is named, the old artifacts stay."""
-    places = damaged(sound, tmp_path, how)
-    before = sound.artifacts()
-    jobs = [place.job(line) for place in places.values() for line in ("build", "check --global")]
-    with unopened(*(place.outside for place in places.values())):
-        said = iter(run_all(jobs))
     silent = []
-    for key, place in places.items():
-        built, checked = next(said), next(said)
-        assert refused_well(built), (key, built.text)
-        assert refused_well(checked), (key, checked.text)
-        assert SECRET not in built.text + checked.text, key
-        if key.partition(":")[2] or key.partition(":")[0] not in built.text + checked.text:
-            name = key.partition(":")[2] or key
-            if name not in built.text + checked.text and not quiet(key, how):
+    with Child() as child:
+        for key in places(how):
+            assert child.run(sound.job("build")).code == 0, key
+            before = sound.artifacts()
+            with sound.damaged(key, DAMAGE[how]), unopened(sound.outside):
+                said = [child.run(sound.job(line)) for line in ("build", "check --global")]
+                sound.assert_whole()
+            text = "".join(each.text for each in said)
+            assert all(each.well for each in said), (key, text)
+            assert SECRET not in text, key
+            assert before.items() <= sound.artifacts().items(), key
+            assert SECRET.encode() not in sound.everything_written(), key
+            if (key.partition(":")[2] or key) not in text and not quiet(key, how):
                 silent.append(key)
-        assert before.items() <= place.artifacts().items(), key
-        place.assert_whole()
-        assert SECRET.encode() not in place.everything_written(), key
     assert silent == []
 
 
@@ -292,21 +295,30 @@ LINES = (
 )
 
 
-def test_a_link_out_gives_nothing_away_to_any_command(sound, tmp_path):
+def test_a_link_out_gives_nothing_away_to_any_command(sound):
     """What lies outside is not even opened, by which the kernel vouches."""
-    chosen = [key for i, key in enumerate((*FILES, *FOLDERS)) if SOAK or i % 5 == 0]
-    places = {}
-    for number, key in enumerate(chosen):
-        places[key] = copy(sound, tmp_path / str(number))
-        link_out(places[key].path(key), places[key])
-    jobs = [place.job(line) for place in places.values() for line in LINES]
-    with unopened(*(place.outside for place in places.values())):
-        said = run_all(jobs)
-    for each in said:
-        assert refused_well(each), each
-        assert SECRET not in each.text, each
-    for key, place in places.items():
-        assert SECRET.encode() not in place.everything_written(), key
+    with Child() as child:
+        for key in [*FILES, *FOLDERS][:: 1 if SOAK else 4]:
+            with sound.damaged(key, link_out), unopened(sound.outside):
+                for line in LINES:
+                    said = child.run(sound.job(line))
+                    assert said.well, (key, said)
+                    assert SECRET not in said.text, (key, said)
+            assert SECRET.encode() not in sound.everything_written(), key
+
+
+@pytest.mark.parametrize("to", ["outside", "elsewhere", ".halo"])
+def test_the_folder_of_layers_itself_is_no_link(copy, to):
+    """Halo writes there."""
+    halo = copy.root / ".halo"
+    halo.rename(copy.outside / "halo")
+    halo.symlink_to(copy.outside / "halo" if to == "outside" else to)
+    before = {path: path.stat().st_mtime_ns for path in copy.outside.rglob("*")}
+    with unopened(copy.outside):
+        for said in copy.run("build", "prompt", "check", "settings", "agent list", "run -n x", "agent disable b"):
+            assert said.code in (1, 2), said
+            assert said.well, said
+    assert before == {path: path.stat().st_mtime_ns for path in copy.outside.rglob("*")}
 
 
 IN_OPEN, IN_ACCESS = 0x20, 0x01
@@ -352,51 +364,41 @@ def test_that_look_sees_an_open(tmp_path):
         (tmp_path / "f").read_text()
 
 
-class TestPermissions:
-    """As another user, whom permissions stop."""
-
-    @pytest.fixture
-    def stranger(self):
-        """How to run as nobody, and a folder that nobody owns."""
-        if os.geteuid() != 0:
-            yield (), Path(tempfile.mkdtemp()), lambda folder: None
-            return
+@pytest.fixture
+def stranger(sound):
+    """How to run as somebody whom permissions stop, and a place of theirs."""
+    wrapper = ()
+    folder = Path(tempfile.mkdtemp())
+    shutil.copytree(sound.folder, folder / "copy", symlinks=True)
+    if os.geteuid() == 0:
         wrapper = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-        folder = Path(tempfile.mkdtemp())
-        if shutil.which("setpriv") is None:
-            pytest.skip("needs setpriv to be somebody else than root")
-        probe = [*wrapper, sys.executable, "-c", f"import os; os.listdir({str(REPOSITORY)!r}); import msgspec"]
-        if subprocess.run(probe, capture_output=True, check=False, timeout=60).returncode:
-            pytest.skip("another user may not read this checkout")
+        reads = [sys.executable, "-c", f"import os; os.listdir({str(REPOSITORY / 'halo')!r}); import msgspec"]
+        if not shutil.which("setpriv") or subprocess.run([*wrapper, *reads], check=False, timeout=60).returncode:
+            pytest.skip("root is stopped by nothing, and nobody else may read this checkout")
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+    yield wrapper, Place(folder / "copy")
+    shutil.rmtree(folder)
 
-        def give(folder):
-            for path in (folder, *folder.rglob("*")):
-                os.chown(path, 65534, 65534, follow_symlinks=False)
 
-        yield wrapper, folder, give
-        shutil.rmtree(folder)
-
-    def test_what_may_not_be_read(self, sound, stranger):
-        wrapper, folder, give = stranger
-        keys = [*FILES, *FOLDERS]
-        keys = keys if SOAK else keys[::3]
-        places = {key: copy(sound, folder / str(number), git=False) for number, key in enumerate(keys)}
-        give(folder)
-        for key, place in places.items():
-            place.path(key).chmod(0)
-        jobs = [place.job(line) for place in places.values() for line in ("build", "check --global")]
-        said = iter(run_all(jobs, wrapper=wrapper))
-        silent = []
-        for key, place in places.items():
-            built, checked = next(said), next(said)
-            assert refused_well(built), (key, built.text)
-            assert refused_well(checked), (key, checked.text)
-            place.path(key).chmod(0o755)
+def test_what_may_not_be_read(stranger):
+    wrapper, place = stranger
+    silent = []
+    with Child(wrapper=wrapper) as child:
+        for key in [*FILES, *FOLDERS][:: 1 if SOAK else 3]:
+            assert child.run(place.job("build")).code == 0, key
+            path = place.path(key)
+            mode = path.stat().st_mode
+            path.chmod(0)
+            said = [child.run(place.job(line)) for line in ("build", "check --global")]
+            path.chmod(mode)
+            text = "".join(each.text for each in said)
+            assert all(each.well for each in said), (key, text)
             place.assert_whole()
             name = (key.partition(":")[2] or key).removesuffix("/.halo")
-            if name not in built.text + checked.text and key not in QUIET:
+            if name not in text and key not in QUIET:
                 silent.append(key)
-        assert silent == []
+    assert silent == []
 
 
 NAMES = [
@@ -434,9 +436,9 @@ NAMES = [
 BYTES = [b"\xff\xfe", b"bad\xc3", b"\xed\xa0\x80"]
 
 
-def test_names_of_files_and_folders(sound, tmp_path):
+def test_names_of_files_and_folders(copy):
     """As folders with rules, agents, skills, prompts and files of skills: used, or left out with a remark."""
-    place = copy(sound, tmp_path / "copy")
+    place = copy
     for name in [name.encode() for name in NAMES] + BYTES:
         for key, text in (
             ("{}/.halo/INSTRUCTIONS.md", "DEEP"),
@@ -459,7 +461,7 @@ def test_names_of_files_and_folders(sound, tmp_path):
     lines = ("build", "build", "check", "prompt --layers", "agent list", "skill list", "settings", "diff --format md")
     built, again, *others = place.run(*lines)
     for said in (built, again, *others):
-        assert refused_well(said), said
+        assert said.well, said
         assert not acting(said.text), said
     assert "left out" in built.text
     # Nothing that is odd about a name keeps a target from being built.
@@ -497,14 +499,14 @@ class TestIdsAreNoPaths:
     )
     def test_on_the_command_line(self, sound, line):
         before = sound.artifacts()
-        names = [name for name in HOSTILE_IDS if name or "-s" not in line]
-        jobs = [Job(sound.root, sound.home, tuple(w.format(name) for w in line)) for name in names]
-        if line[:2] == ["prompt", "--profile"]:
-            jobs = [job for job, name in zip(jobs, names, strict=True) if name]
-        for said in run_all(jobs):
-            assert said.code in (1, 2, 3), said
-            assert refused_well(said), said
-            assert not acting(said.text) or "Usage:" in said.text, said
+        with Child() as child:
+            for name in HOSTILE_IDS:
+                if not name and ("-s" in line or "--profile" in line):
+                    continue  # as if it were not given
+                said = child.run(Job(sound.root, sound.home, tuple(word.format(name) for word in line)))
+                assert said.code in (1, 2, 3), said
+                assert said.well, said
+                assert not acting(said.text) or "Usage:" in said.text, said
         assert sound.artifacts() == before
 
     @pytest.mark.parametrize(
@@ -519,32 +521,34 @@ class TestIdsAreNoPaths:
             (".halo/settings.yaml", "general: {{models: {{profiles: {{? {} : {{default: {{provider: openai, id: m}}}}}}}}}}\n"),
             (".halo/settings.yaml", "general: {{prompt: {{context_files: [{}]}}}}\n"),
             (".halo/settings.yaml", "general: {{prompt: {{time_zone: {}}}}}\n"),
-            (".halo/settings.yaml", "general: {{prompt: {{persona: {}}}}}\n"),
+            (".halo/settings.yaml", "general: {{prompt: {{persona: {}, context_files: [SOUL.md]}}}}\n"),
             (".halo/settings.yaml", "general: {{skills: {{search: [{}]}}}}\n"),
             (".halo/settings.yaml", "general: {{prompt: {{sections: [{}]}}}}\n"),
         ],
         ids=["team", "skills", "tools", "provider", "alias", "aliases", "profiles", "context", "zone", "persona", "search", "sections"],
     )
-    def test_in_files(self, sound, tmp_path, key, text):
-        """Each is refused with the file and the line; `..` leads nowhere, whatever stands there."""
-        fine = {"zone": {""}, "persona": {""}, "context_files": {"~"}}  # none, and a name like any other
-        names = [n for n in HOSTILE_IDS if not any(n in ok for word, ok in fine.items() if word in text)]
-        places = []
-        for number, name in enumerate([*names, "b\0"]):
-            place = copy(sound, tmp_path / str(number))
-            quoted = '"' + "".join(f"\\x{ord(c):02x}" for c in name) + '"'
-            plain = {".halo/agents/default/agent.yaml": agent()}  # it needs no settings
-            places.append(place.write({**plain, key: text.format(quoted)}))
-        jobs = [place.job("build") for place in places]
-        with unopened(*(place.outside for place in places)):
-            for said in run_all(jobs):
-                assert said.code in (1, 2), said
-                assert refused_well(said), said
-                assert key in said.err, said
-                assert not acting(said.text), said
+    def test_in_files(self, sound, key, text):
+        """Each is refused with the file; `..` leads nowhere, whatever stands there."""
+        fine = {"zone": {""}, "persona": {""}, "context_files: [{}]": {"~"}}  # none, and a name like any other
+        plain = ".halo/agents/default/agent.yaml"
 
-    def test_imports_stay_in_the_workspace(self, sound, tmp_path):
-        place = copy(sound, tmp_path / "copy")
+        def put(data):
+            return lambda path, was, outside: path.write_text(data)
+
+        with Child() as child, unopened(sound.outside), sound.damaged(plain, put(agent())):
+            for name in [*HOSTILE_IDS, "b\0"]:
+                if any(name in names for word, names in fine.items() if word in text):
+                    continue
+                quoted = '"' + "".join(f"\\x{ord(c):02x}" for c in name) + '"'
+                with sound.damaged(key, put(text.format(quoted))):
+                    said = child.run(sound.job("build"))
+                assert said.code in (1, 2), (name, said)
+                assert said.well, (name, said)
+                assert key in said.err, (name, said)
+                assert not acting(said.text), (name, said)
+
+    def test_imports_stay_in_the_workspace(self, copy):
+        place = copy
         names = ["../outside/secret.md", str(place.outside / "secret.md"), "~/x.md", "docs/../../outside/secret.md", "..\\outside", ".halo/settings.yaml"]
         place.write({"CLAUDE.md": "".join(f"@{name}\n\n" for name in names)})
         with unopened(place.outside):
@@ -555,17 +559,18 @@ class TestIdsAreNoPaths:
         assert SECRET.encode() not in place.everything_written()
 
     @pytest.mark.parametrize("directory", ["..", "/", "../ws/..", "pkg/../..", "nowhere", "AGENTS.md", "out"])
-    def test_a_working_directory_lies_inside(self, sound, tmp_path, directory):
-        place = copy(sound, tmp_path / "copy")
-        (place.root / "out").symlink_to(place.outside)
-        for said in place.run(f"prompt --dir {directory}", f"why default x --dir {directory}"):
+    def test_a_working_directory_lies_inside(self, sound, directory):
+        out = sound.root / "out"
+        out.symlink_to(sound.outside)
+        for said in sound.run(f"prompt --dir {directory}", f"why default x --dir {directory}"):
             assert said.code == 2, said
-            assert refused_well(said)
+            assert said.well
+        out.unlink()
 
 
-def test_nothing_of_a_stranger_acts_in_a_terminal(sound, tmp_path):
+def test_nothing_of_a_stranger_acts_in_a_terminal(copy):
     """Escape sequences in keys, values, names and texts come out spelt; only a prompt is printed as it is."""
-    place = copy(sound, tmp_path / "copy")
+    place = copy
     evil = "\\e[2J\\e]0;owned\\a\\u009b31m\\u202e\\nhalo: all is well"
     model = "model: {provider: openai, id: m}\n"
     agents = {
@@ -606,7 +611,7 @@ def test_nothing_of_a_stranger_acts_in_a_terminal(sound, tmp_path):
         *("diff --format md", "run -n -a key x", "run -n -a name x", "prompt --layers --profile nope"),
     ]
     for said in place.run(*lines):
-        assert refused_well(said), said
+        assert said.well, said
         assert not acting(said.text), said
         for line in said.err.splitlines():
             assert not line.startswith("halo: all is well"), said
@@ -619,7 +624,7 @@ def test_nothing_of_a_stranger_acts_in_a_terminal(sound, tmp_path):
     ):
         place.write({".halo/settings.yaml": settings})
         for said in place.run("build", "check", "settings", "agent list", "agent disable b"):
-            assert refused_well(said), said
+            assert said.well, said
             assert said.code in (1, 2) or said.arguments[0] in ("agent", "settings"), said
             assert not acting(said.text), said
 

@@ -548,8 +548,13 @@ def test_a_model_file_that_is_cut_short_is_named(ws, capfd, shared_cache):
 
 
 def test_any_gguf_file_works(ws, capfd, shared_cache):
+    """One that the workspace names needs trust: native code reads it."""
     os.symlink(os.path.join(shared_cache, "models", f"{MODEL}.gguf"), ws.root / "mine.gguf")
     ws.write({".halo/agents/default/agent.yaml": agent(model={**LOCAL, "id": "mine.gguf"})})
+    assert run(["run", QUESTION]) == 3
+    assert "halo trust" in capfd.readouterr().err
+    assert run(["trust", "-y"]) == 0
+    assert "agent default loads the model file mine.gguf" in capfd.readouterr().out
     assert run(["run", QUESTION]) == 0
     assert capfd.readouterr().out == PARIS + "\n"
 

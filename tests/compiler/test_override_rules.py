@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from generated import AGENTS, FEW, SKILLS, all_targets, workspaces
-from hostile import Job, refused_well, run_all
+from hostile import Child, Job
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -287,10 +287,11 @@ def test_no_command_shows_a_secret(files, secret, broken):
             identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
             commit = ["git", *identity, "commit", "-q", "--allow-empty", "-m", "x"]
             subprocess.run(commit, cwd=root, check=True)
-        jobs = [Job(root, home, tuple(line.split())) for line in LINES]
-        for said in run_all(jobs, environ={"NAME": secret}):
-            assert refused_well(said), said
-            assert secret not in said.text, said
+        with Child(environ={"NAME": secret}) as child:
+            for line in LINES:
+                said = child.run(Job(root, home, tuple(line.split())))
+                assert said.well, said
+                assert secret not in said.text, said
         for folder in ("artifacts", "build"):
             for file in (root / ".halo" / folder).rglob("*"):
                 assert not file.is_file() or secret.encode() not in file.read_bytes(), file
