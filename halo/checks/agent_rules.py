@@ -12,9 +12,10 @@ from halo.records.diagnostics import Diagnostic
 from halo.records.targets import SkillTarget
 from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.agents import Agent, AgentConfig, read_agent, read_agent_body
+from halo.workspace.conversion import convert
 from halo.workspace.ids import list_ids, serving_folder, shelves
 from halo.workspace.skills import read_skill
-from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
+from halo.workspace.yamldoc import YamlDocument, load_yaml
 
 
 def unused(subject: Subject) -> Iterator[Diagnostic]:

@@ -11,12 +11,13 @@ from halo.files.tree import NotFound, Tree
 from halo.records.artifacts import Scope
 from halo.records.targets import RESERVED_AGENT_IDS
 from halo.records.tools import LISTABLE_TOOLS
+from halo.workspace.conversion import convert
 from halo.workspace.disabling import is_disabled
 from halo.workspace.general import General
 from halo.workspace.ids import list_ids, serving_folder
 from halo.workspace.layers import Layer, one_line, read_layer
 from halo.workspace.models import ModelConfig, model_problem
-from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
+from halo.workspace.yamldoc import YamlDocument, load_yaml
 
 
 class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

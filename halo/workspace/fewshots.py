@@ -18,8 +18,9 @@ from halo.records.diagnostics import Diagnostic
 from halo.records.messages import Message, Text, ToolCall, ToolResult
 from halo.records.tools import BUILTIN_TOOLS, SESSION_TOOLS, ToolSpec
 from halo.workspace.agents import Agent
+from halo.workspace.conversion import convert
 from halo.workspace.layers import unusable
-from halo.workspace.yamldoc import Path, YamlDocument, convert, load_yaml
+from halo.workspace.yamldoc import Path, YamlDocument, load_yaml
 
 _MOST = 100  # files; a model's window ends long before
 

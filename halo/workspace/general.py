@@ -14,9 +14,10 @@ from msgspec import Meta
 from halo.errors import LayerError
 from halo.files.canonical import canonical_json
 from halo.files.tree import NotFound, Tree, read_part
+from halo.workspace.conversion import convert
 from halo.workspace.models import ModelSettings, settings_problem
 from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, parse_settings, read_settings
-from halo.workspace.yamldoc import YamlDocument, convert
+from halo.workspace.yamldoc import YamlDocument
 
 # The part of settings.yaml that every agent rests on; the values of parameters are other parts.
 GENERAL = "general"

@@ -15,8 +15,9 @@ from halo.files.canonical import canonical_json, canonical_text
 from halo.files.tree import NotFound, Tree, read_part
 from halo.files.tree_recording import Project
 from halo.records.artifacts import Capabilities
+from halo.workspace.conversion import convert
 from halo.workspace.layers import unusable
-from halo.workspace.yamldoc import convert, load_yaml
+from halo.workspace.yamldoc import load_yaml
 
 _Tokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]

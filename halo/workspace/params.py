@@ -12,9 +12,10 @@ import msgspec
 
 from halo.files.canonical import canonical_text
 from halo.files.tree import NotFound, Tree
+from halo.workspace.conversion import convert
 from halo.workspace.ids import folders_of
 from halo.workspace.settings import Setting
-from halo.workspace.yamldoc import YamlDocument, convert, load_yaml
+from halo.workspace.yamldoc import YamlDocument, load_yaml
 
 # What a placeholder must look like to name a parameter: `<id>.params.<key>`.
 PARAM = re.compile(r"([\w-]+)\.params\.([\w-][\w.-]*)\Z")

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from halo.errors import LayerError
 from halo.workspace.agents import AgentConfig
+from halo.workspace.conversion import convert
 from halo.workspace.params import ParamConfig
-from halo.workspace.yamldoc import convert, load_yaml
+from halo.workspace.yamldoc import load_yaml
 
 
 def read(text, kind, first_line):
