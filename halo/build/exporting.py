@@ -10,7 +10,7 @@ from halo.files.atomic import create_file, replace_file
 from halo.files.canonical import canonical_text
 from halo.files.tree import DiskTree, Tree
 from halo.workspace.directories import MOST, look_into
-from halo.workspace.export_mark import state_of
+from halo.workspace.instructions.mark import state_of
 
 # made: nothing is there; renewed: an older export is; gone: an export that nothing stands behind any more;
 # blocked: something else is there, and `why` says what.

@@ -6,10 +6,10 @@ from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget, Target
 from halo.workspace.directories import find_directories
-from halo.workspace.disabling import list_enabled
-from halo.workspace.general import read_general
 from halo.workspace.oddities import find_oddities
-from halo.workspace.skill_oddities import unreadable_skills
+from halo.workspace.settings.disabling import list_enabled
+from halo.workspace.settings.general import read_general
+from halo.workspace.skills.oddities import unreadable_skills
 
 
 class Survey(NamedTuple):

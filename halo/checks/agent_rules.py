@@ -14,7 +14,7 @@ from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.agents import Agent, AgentConfig, read_agent, read_agent_body
 from halo.workspace.conversion import convert
 from halo.workspace.ids import list_ids, serving_folder, shelves
-from halo.workspace.skills import read_skill
+from halo.workspace.skills.reading import read_skill
 from halo.workspace.yamldoc import YamlDocument, load_yaml
 
 

@@ -8,8 +8,8 @@ from halo.compiler.tokens import estimate
 from halo.errors import HaloError
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import SkillTarget
-from halo.workspace.skill_rules import check_skill
-from halo.workspace.skills import read_skill
+from halo.workspace.skills.reading import read_skill
+from halo.workspace.skills.specification import check_skill
 
 
 def specification(subject: Subject) -> Iterator[Diagnostic]:

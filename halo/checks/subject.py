@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from halo.build.collecting import compile_in_memory, survey_tree
-from halo.build.origins import Origin, PromptLine, prompt_lines
 from halo.build.targets import Survey
+from halo.build.trace.origins import Origin, PromptLine, prompt_lines
 from halo.compiler.assemble import Compiled
 from halo.compiler.tokens import spoken
 from halo.errors import HaloError, UnknownNameError
 from halo.files.tree import Tree
 from halo.records.targets import AgentTarget, Target
-from halo.workspace.general import General, read_general
 from halo.workspace.ids import list_ids
+from halo.workspace.settings.general import General, read_general
 
 
 class Prompt(NamedTuple):

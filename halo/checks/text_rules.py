@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from halo.build.origins import PromptLine
+from halo.build.trace.origins import PromptLine
 from halo.checks.credentials import credential_in
 from halo.checks.subject import Subject
 from halo.records.diagnostics import Diagnostic

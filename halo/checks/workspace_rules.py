@@ -11,10 +11,10 @@ from halo.records.targets import AgentTarget, SkillTarget
 from halo.workspace.context_files import read_context_files
 from halo.workspace.ids import list_ids
 from halo.workspace.layers import user_layer
-from halo.workspace.model_remarks import model_remarks
-from halo.workspace.params import misfit, read_params
-from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, lookup, read_settings
-from halo.workspace.values import list_values
+from halo.workspace.models.remarks import model_remarks
+from halo.workspace.settings.files import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, lookup, read_settings
+from halo.workspace.settings.params import misfit, read_params
+from halo.workspace.settings.values import list_values
 
 
 def models(subject: Subject) -> Iterator[Diagnostic]:

@@ -9,9 +9,9 @@ from rich.cells import cell_len, set_cell_size
 from halo.files.visible import visible
 
 if TYPE_CHECKING:
-    from halo.build.blame import Line
-    from halo.build.blame_records import Authorship
-    from halo.build.origins import Origin, PromptLine
+    from halo.build.trace.blame import Line
+    from halo.build.trace.blame_records import Authorship
+    from halo.build.trace.origins import Origin, PromptLine
     from halo.records.artifacts import Artifact
     from halo.workspace.places import Places
 
@@ -56,8 +56,8 @@ class _Row(NamedTuple):
 
 def blamed_prompt(places: "Places", artifact: "Artifact") -> str:
     """Lay out a whole prompt as `git blame` does: who, when, which layer's line, before each line."""
-    from halo.build.blame import blame_lines
-    from halo.build.origins import prompt_lines
+    from halo.build.trace.blame import blame_lines
+    from halo.build.trace.origins import prompt_lines
 
     lines = prompt_lines(artifact.prompt, artifact.manifest)
     main = [main_origin(line) for line in lines]

@@ -9,7 +9,7 @@ import click
 from halo.cli.common import workspace_option
 
 if TYPE_CHECKING:
-    from halo.build.revisions import State
+    from halo.build.diff.revisions import State
     from halo.records.differences import Comparison
     from halo.records.targets import Target
 
@@ -52,8 +52,8 @@ def command(
 
 
 def _compare(start: str, revisions: tuple[str, ...], agent: str | None, *, with_global: bool) -> "Comparison":
-    from halo.build.changes import compare_trees
-    from halo.build.revisions import open_states
+    from halo.build.diff.changes import compare_trees
+    from halo.build.diff.revisions import open_states
     from halo.compiler.version import COMPILER
     from halo.records.differences import FORMAT, Comparison
 

@@ -10,7 +10,7 @@ from halo.cli.common import open_builder, workspace_option
 if TYPE_CHECKING:
     from halo.build.builder import Builder
     from halo.files.tree import Tree
-    from halo.workspace.disabling import Kind
+    from halo.workspace.settings.disabling import Kind
 
 
 def _group(kind: "Kind") -> click.Group:
@@ -59,10 +59,10 @@ skill = _group("skills")
 def _rows(tree: "Tree", kind: "Kind") -> list[tuple[str, str, str, str]]:
     from halo.errors import HaloError
     from halo.workspace.agents import read_agent
-    from halo.workspace.disabling import is_disabled
-    from halo.workspace.general import read_general
     from halo.workspace.ids import list_ids, serving_folder
-    from halo.workspace.skills import read_skill
+    from halo.workspace.settings.disabling import is_disabled
+    from halo.workspace.settings.general import read_general
+    from halo.workspace.skills.reading import read_skill
 
     general = read_general(tree)
     rows: list[tuple[str, str, str, str]] = []
@@ -83,11 +83,11 @@ def _switch(builder: "Builder", kind: "Kind", name: str, *, off: bool) -> None:
     from halo.files.atomic import replace_file
     from halo.files.locks import hold
     from halo.files.regular import refuse_links
-    from halo.workspace.disabling import parse_entry
-    from halo.workspace.general import read_general
     from halo.workspace.ids import serving_folder
-    from halo.workspace.settings import WORKSPACE_SETTINGS
-    from halo.workspace.settings_edit import switch
+    from halo.workspace.settings.disabling import parse_entry
+    from halo.workspace.settings.editing import switch
+    from halo.workspace.settings.files import WORKSPACE_SETTINGS
+    from halo.workspace.settings.general import read_general
 
     places = builder.places
     scope, identity = parse_entry(name)

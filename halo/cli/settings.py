@@ -14,8 +14,8 @@ def command(*, workspace: str | None) -> None:
     to is not there. These are kept; it finds them again when it comes back.
     """
     from halo.files.visible import visible
-    from halo.workspace.general import read_general
-    from halo.workspace.values import list_values
+    from halo.workspace.settings.general import read_general
+    from halo.workspace.settings.values import list_values
 
     tree = open_builder(workspace).places.tree()
     read_general(tree)  # what is wrong in it is said with its line

@@ -14,7 +14,7 @@ from halo.cli.quick import reader_gone
 
 if TYPE_CHECKING:
     from halo.build.builder import Builder
-    from halo.build.watch_events import Built, Event, Failed
+    from halo.build.watch.events import Built, Event, Failed
     from halo.records.differences import Difference
     from halo.records.targets import Target
 
@@ -33,8 +33,8 @@ def command(*, workspace: str | None) -> int:
 
 def follow(builder: "Builder", environ: Mapping[str, str]) -> int:
     """Watch until a signal or until nobody reads the output any more; return the exit code."""
-    from halo.build.notices import Notices
-    from halo.build.watching import Watcher
+    from halo.build.watch.loop import Watcher
+    from halo.build.watch.notices import Notices
 
     deep = sys.platform != "linux"  # elsewhere the system watches whole trees at no cost
     lines = Lines()
@@ -80,7 +80,7 @@ class Lines:
 
     def of(self, event: "Event") -> list[str]:
         """Return the lines of an event."""
-        from halo.build import watch_events
+        from halo.build.watch import events as watch_events
 
         if isinstance(event, watch_events.Built):
             return self._built(event)

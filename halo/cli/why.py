@@ -45,7 +45,7 @@ def command(
     line of the prompt; with -E it is a pattern. Exits with 1 when no line matches, and says where the text
     stands instead.
     """
-    from halo.build.why import explain
+    from halo.build.trace.why import explain
 
     agent, wanted = _asked(named, words)
     builder = open_builder(workspace)

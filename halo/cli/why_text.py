@@ -1,6 +1,6 @@
 """Lays out an answer of `halo why` for a terminal."""
 
-from halo.build.why import Answer, Explained
+from halo.build.trace.why import Answer, Explained
 from halo.cli.blame_text import hidden, place, written_by
 from halo.files.visible import visible
 from halo.records.artifacts import Slot

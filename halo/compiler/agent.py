@@ -21,11 +21,11 @@ from halo.files.tree import Tree
 from halo.records.artifacts import SkillRef, TeamMember
 from halo.records.targets import AgentTarget
 from halo.workspace.agents import read_agent, read_team
-from halo.workspace.disabling import refuse_disabled
-from halo.workspace.general import read_general
 from halo.workspace.layers import user_layer
-from halo.workspace.model_catalogue import read_facts
-from halo.workspace.model_choice import choose_model
+from halo.workspace.models.catalogue import read_facts
+from halo.workspace.models.choice import choose_model
+from halo.workspace.settings.disabling import refuse_disabled
+from halo.workspace.settings.general import read_general
 
 
 def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 
 from halo.compiler.pieces import verbatim, without_suppressions
 from halo.files.tree import Tree
-from halo.workspace.disabling import list_enabled
-from halo.workspace.export_mark import with_mark
-from halo.workspace.general import read_general
+from halo.workspace.instructions.mark import with_mark
 from halo.workspace.layers import Layer, directory_layers, index_layer, instructions_layer
-from halo.workspace.skills import read_skill
+from halo.workspace.settings.disabling import list_enabled
+from halo.workspace.settings.general import read_general
+from halo.workspace.skills.reading import read_skill
 
 NAME = "AGENTS.md"
 

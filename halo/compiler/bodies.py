@@ -10,11 +10,11 @@ from halo.files.tree import Tree
 from halo.records.artifacts import SkillRef
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import ScopeTarget, SkillTarget
-from halo.workspace.disabling import refuse_disabled
-from halo.workspace.general import read_general
 from halo.workspace.layers import directory_layers, user_layer
-from halo.workspace.skill_oddities import oddities_of, without_description
-from halo.workspace.skills import Skill, list_resources, read_skill, read_skill_text
+from halo.workspace.settings.disabling import refuse_disabled
+from halo.workspace.settings.general import read_general
+from halo.workspace.skills.oddities import oddities_of, without_description
+from halo.workspace.skills.reading import Skill, list_resources, read_skill, read_skill_text
 
 # Who activates it, with what, and from where: known only to the session.
 _SESSION = frozenset({"args", "agent_name"})

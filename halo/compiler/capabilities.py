@@ -16,8 +16,8 @@ from halo.records.tools import (
     activate_skill,
 )
 from halo.workspace.agents import Agent
-from halo.workspace.model_choice import line_of
-from halo.workspace.skills import Skill
+from halo.workspace.models.choice import line_of
+from halo.workspace.skills.reading import Skill
 
 
 def tool_specs(agent: Agent, skills: tuple[Skill, ...], access: Access) -> tuple[ToolSpec, ...]:

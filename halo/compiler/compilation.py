@@ -6,10 +6,10 @@ from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import AgentTarget
 from halo.workspace.agents import Agent
-from halo.workspace.general import General
 from halo.workspace.layers import Layer
-from halo.workspace.model_catalogue import ModelFacts
-from halo.workspace.model_choice import Chosen
+from halo.workspace.models.catalogue import ModelFacts
+from halo.workspace.models.choice import Chosen
+from halo.workspace.settings.general import General
 
 
 class Compilation(NamedTuple):

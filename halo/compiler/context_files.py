@@ -7,8 +7,8 @@ from halo.records.artifacts import Scope
 from halo.records.diagnostics import Diagnostic
 from halo.workspace.context_files import ContextFile, Size, check_caps, read_context_files, rooms
 from halo.workspace.layers import Layer
-from halo.workspace.prompt_lines import prompt_setting_error
-from halo.workspace.settings import WORKSPACE_SETTINGS
+from halo.workspace.settings.files import WORKSPACE_SETTINGS
+from halo.workspace.settings.prompt_lines import prompt_setting_error
 
 _TITLE = "# Project Context\n\n"
 _BETWEEN = "\n\n"  # head, marker and tail are paragraphs

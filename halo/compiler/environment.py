@@ -3,10 +3,10 @@
 from halo.compiler.compilation import Compilation
 from halo.compiler.pieces import RULES, Fill, Part, Piece
 from halo.workspace.layers import one_line
-from halo.workspace.model_choice import line_of
-from halo.workspace.models import ModelConfig
-from halo.workspace.prompt_lines import prompt_setting_at, prompt_setting_error
-from halo.workspace.settings import WORKSPACE_SETTINGS
+from halo.workspace.models.choice import line_of
+from halo.workspace.models.config import ModelConfig
+from halo.workspace.settings.files import WORKSPACE_SETTINGS
+from halo.workspace.settings.prompt_lines import prompt_setting_at, prompt_setting_error
 from halo.workspace.time_zone import LOCAL, is_zone_name
 
 

@@ -16,14 +16,14 @@ from halo.files.tree import Tree
 from halo.records.diagnostics import Diagnostic
 from halo.workspace.ids import list_ids
 from halo.workspace.layers import Layer
-from halo.workspace.params import PARAM, Declared, Params, misfit, read_params
-from halo.workspace.settings import (
+from halo.workspace.settings.files import (
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
     Setting,
     lookup,
     read_settings,
 )
+from halo.workspace.settings.params import PARAM, Declared, Params, misfit, read_params
 
 if TYPE_CHECKING:
     from halo.workspace.yamldoc import YamlDocument

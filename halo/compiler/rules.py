@@ -2,8 +2,8 @@
 
 from halo.compiler.compilation import Compilation
 from halo.compiler.pieces import Part, Piece, titled, verbatim
-from halo.workspace.general import InstructionFiles
 from halo.workspace.layers import Layer, directory_layers, index_layer, instructions_layer, one_line
+from halo.workspace.settings.general import InstructionFiles
 
 _INDEX_LEAD = (
     "What this project is, and where its documents are; read the ones you need with `file_read`.\n\n"
@@ -44,7 +44,7 @@ def _of_other_tools(job: Compilation, own: list[Layer]) -> list[Part]:
     chosen = job.general.prompt.instruction_files
     if chosen == InstructionFiles():
         return []
-    from halo.workspace.instruction_files import read_instructions
+    from halo.workspace.instructions.files import read_instructions
 
     found = read_instructions(job.tree, job.target.directory, chosen, own)
     job.diagnostics.extend(found.diagnostics)

@@ -6,8 +6,8 @@ The seventh, `runtime`, is a line of the environment segment. All of them advise
 from halo.compiler.compilation import Compilation
 from halo.compiler.pieces import RULES, Part, Piece
 from halo.records.targets import Access
-from halo.workspace.general import Section
-from halo.workspace.skills import Skill
+from halo.workspace.settings.general import Section
+from halo.workspace.skills.reading import Skill
 
 _SAFETY = """\
 ## Safety

@@ -4,10 +4,10 @@ from halo.compiler.compilation import Compilation
 from halo.errors import LayerError, TreeError, UnknownNameError, UsageError
 from halo.records.artifacts import SkillCommand
 from halo.records.targets import permits
-from halo.workspace.disabling import is_disabled
 from halo.workspace.ids import shelves
-from halo.workspace.skill_oddities import skipped
-from halo.workspace.skills import Skill, read_skill
+from halo.workspace.settings.disabling import is_disabled
+from halo.workspace.skills.oddities import skipped
+from halo.workspace.skills.reading import Skill, read_skill
 
 
 def listed_skills(job: Compilation) -> tuple[Skill, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from halo.errors import MissingKeyError
 from halo.files.tree import Tree
 from halo.models.opening import KEY_VARIABLES
-from halo.workspace.settings import WORKSPACE_SETTINGS, expand, find_setting
+from halo.workspace.settings.files import WORKSPACE_SETTINGS, expand, find_setting
 from halo.workspace.trust import Grants
 
 

@@ -15,8 +15,8 @@ from halo.errors import UsageError
 from halo.files.tree import Tree
 from halo.records.artifacts import Artifact
 from halo.records.targets import ScopeTarget
+from halo.workspace.instructions.references import prose_ranges
 from halo.workspace.locate import relative_directory
-from halo.workspace.references import prose_ranges
 
 # At the beginning or after white space, with its directory on the same line.
 _MARKER = re.compile(r'(?<!\S)@scope[ \t]+(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]\S*))')

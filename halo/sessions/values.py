@@ -9,8 +9,7 @@ from halo.files.tree import Tree
 from halo.records.artifacts import Artifact, Slot
 from halo.records.targets import AgentTarget
 from halo.sessions.machine import Machine
-from halo.workspace.params import PARAM, read_params
-from halo.workspace.settings import (
+from halo.workspace.settings.files import (
     GLOBAL_SETTINGS,
     Setting,
     expand,
@@ -18,6 +17,7 @@ from halo.workspace.settings import (
     read_settings,
     variables_in,
 )
+from halo.workspace.settings.params import PARAM, read_params
 from halo.workspace.time_zone import machine_zone_name
 from halo.workspace.trust import Grants
 

@@ -10,10 +10,10 @@ from halo.compiler.compile import compile_target
 from halo.errors import HaloError, UsageError
 from halo.records.artifacts import Manifest
 from halo.records.targets import AgentTarget, Role, Target
-from halo.workspace.disabling import list_enabled
-from halo.workspace.general import read_general
 from halo.workspace.ids import serving_folder
 from halo.workspace.places import Places
+from halo.workspace.settings.disabling import list_enabled
+from halo.workspace.settings.general import read_general
 
 _ROLES: tuple[Role, ...] = ("root", "sub")
 _CONTEXT = 3  # lines around a difference
@@ -83,7 +83,7 @@ class Place(NamedTuple):
 
 def differences(prompt: Prompt, expected: str) -> list[Place]:
     """Find where `prompt` differs from a snapshot, and which layers that comes from."""
-    from halo.build.origins import prompt_lines
+    from halo.build.trace.origins import prompt_lines
 
     lines = prompt_lines(prompt, prompt.manifest)
     before, after = expected.removesuffix("\n").split("\n"), [line.text for line in lines]

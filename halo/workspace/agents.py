@@ -12,11 +12,11 @@ from halo.records.artifacts import Scope
 from halo.records.targets import RESERVED_AGENT_IDS
 from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.conversion import convert
-from halo.workspace.disabling import is_disabled
-from halo.workspace.general import General
 from halo.workspace.ids import list_ids, serving_folder
 from halo.workspace.layers import Layer, one_line, read_layer
-from halo.workspace.models import ModelConfig, model_problem
+from halo.workspace.models.config import ModelConfig, model_problem
+from halo.workspace.settings.disabling import is_disabled
+from halo.workspace.settings.general import General
 from halo.workspace.yamldoc import YamlDocument, load_yaml
 
 
@@ -32,7 +32,7 @@ class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """agent.yaml. A `model` that is text is an alias: `halo.workspace.model_choice` resolves it."""
+    """agent.yaml. A `model` that is text is an alias: `halo.workspace.models.choice` resolves it."""
 
     model: Annotated[
         str | ModelConfig, Meta(description="Who answers: a model, or an alias of general.models.aliases.")

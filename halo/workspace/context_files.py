@@ -6,11 +6,11 @@ import msgspec
 
 from halo.errors import LayerError, UnknownNameError
 from halo.files.tree import Tree
-from halo.workspace.general import PromptSettings
 from halo.workspace.hidden import blanked
 from halo.workspace.layers import Layer, shared_layer, split_front_matter
 from halo.workspace.personas import Hook, consult_persona, replaced
-from halo.workspace.prompt_lines import prompt_setting_at, prompt_setting_error
+from halo.workspace.settings.general import PromptSettings
+from halo.workspace.settings.prompt_lines import prompt_setting_at, prompt_setting_error
 
 # First-run guidance: it is for a root agent while the user is unknown, as prompts/bootstrap/ is.
 BOOTSTRAP = "BOOTSTRAP.md"

@@ -7,7 +7,7 @@ from halo.errors import TreeError, UnknownNameError, UsageError
 from halo.files.tree import Entry, Kind, Tree
 from halo.records.artifacts import Scope
 from halo.records.targets import RESERVED_AGENT_IDS
-from halo.workspace.general import read_general
+from halo.workspace.settings.general import read_general
 
 # A folder name on every file system, and never a path.
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}\Z")

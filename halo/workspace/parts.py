@@ -1,12 +1,12 @@
 """Parts of files that inputs may be: who rests on a part does not notice edits of the rest."""
 
 from halo.files.tree_recording import Project
-from halo.workspace.general import GENERAL, general_part
-from halo.workspace.lenient_front import LENIENT_FRONT, lenient_front
-from halo.workspace.model_catalogue import model_part
-from halo.workspace.prompt_lines import PROMPT_LINES, prompt_lines
-from halo.workspace.skill_oddities import READABLE, readable_part
-from halo.workspace.skills import FRONT_MATTER, front_matter
+from halo.workspace.instructions.front import LENIENT_FRONT, lenient_front
+from halo.workspace.models.catalogue import model_part
+from halo.workspace.settings.general import GENERAL, general_part
+from halo.workspace.settings.prompt_lines import PROMPT_LINES, prompt_lines
+from halo.workspace.skills.oddities import READABLE, readable_part
+from halo.workspace.skills.reading import FRONT_MATTER, front_matter
 
 _PROJECTIONS = {
     FRONT_MATTER: front_matter,

@@ -3,7 +3,7 @@
 import re
 
 from halo.files.tree import Tree
-from halo.workspace.settings import GLOBAL_SETTINGS, lookup, read_settings
+from halo.workspace.settings.files import GLOBAL_SETTINGS, lookup, read_settings
 
 LOCAL = "local"
 

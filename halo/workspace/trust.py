@@ -18,19 +18,19 @@ from halo.files.digests import sha256
 from halo.files.tree import Tree
 from halo.records.artifacts import PROVIDERS
 from halo.workspace.agents import list_agents, read_agent
-from halo.workspace.general import GENERAL, read_general, read_general_of
 from halo.workspace.ids import folders_of, is_id
 from halo.workspace.locate import BUNDLE, HALO_DIR
-from halo.workspace.model_choice import choose_model
-from halo.workspace.models import ModelConfig, settings_models
-from halo.workspace.params import PARAM, read_params
-from halo.workspace.settings import (
+from halo.workspace.models.choice import choose_model
+from halo.workspace.models.config import ModelConfig, settings_models
+from halo.workspace.settings.files import (
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
     dotted_keys,
     lookup,
     read_settings,
 )
+from halo.workspace.settings.general import GENERAL, read_general, read_general_of
+from halo.workspace.settings.params import PARAM, read_params
 from halo.workspace.yamldoc import load_yaml
 
 FORMAT = 1

@@ -7,9 +7,9 @@ import msgspec
 from halo.records.artifacts import PROVIDERS
 from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.agents import AgentConfig
-from halo.workspace.general import General
-from halo.workspace.model_catalogue import Catalogue
-from halo.workspace.params import ParamConfig
+from halo.workspace.models.catalogue import Catalogue
+from halo.workspace.settings.general import General
+from halo.workspace.settings.params import ParamConfig
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

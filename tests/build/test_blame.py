@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from halo import __version__
-from halo.build import blame as blame_module
-from halo.build.blame import blame_lines
-from halo.build.blame_records import plain, read_incremental
+from halo.build.trace import blame as blame_module
+from halo.build.trace.blame import blame_lines
+from halo.build.trace.blame_records import plain, read_incremental
 
 RULES = "workspace:.halo/INSTRUCTIONS.md"
 DATE = "2026-10-02T14:30:12+02:00"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from making import agent, skill, tree
 
-from halo.build.changes import compare_trees
 from halo.build.collecting import compile_in_memory, survey_tree
-from halo.build.comparing import compare
-from halo.build.line_edits import line_edits
+from halo.build.diff.changes import compare_trees
+from halo.build.diff.comparing import compare
+from halo.build.diff.line_edits import line_edits
 from halo.compiler.tokens import estimate
 from halo.errors import HaloError
 from halo.records.messages import Message, Text
@@ -134,7 +134,7 @@ class TestWhichTargets:
             compiled.extend(t.name for t in targets)
             return compile_in_memory(state, targets)
 
-        monkeypatch.setattr("halo.build.changes.compile_in_memory", counting)
+        monkeypatch.setattr("halo.build.diff.changes.compile_in_memory", counting)
         compare_trees(tree(BASE), tree({**BASE, ".halo/agents/b/AGENT.md": "You are Bo.\n"}))
         assert sorted(compiled) == sorted(
             [t.name for t in survey_tree(tree(BASE)).targets] + ["b/root", "b/sub"]

@@ -27,8 +27,8 @@ from halo.errors import HaloError
 from halo.files.tree import DiskTree, NotFound
 from halo.records.artifacts import Pointer
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget
+from halo.workspace.settings.values import list_values
 from halo.workspace.trust import read_demands
-from halo.workspace.values import list_values
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, FIFOs and limits of POSIX")
 
@@ -79,8 +79,7 @@ FILES = {
     "secrets:settings.yaml": "default: {params: {q: zz}}",
 }
 FOLDERS = sorted(
-    {key.rpartition("/")[0] for key in FILES if "/" in key}
-    - {".halo"}
+    {key.rpartition("/")[0] for key in FILES if "/" in key} - {".halo"}
     | {".halo/prompts", ".halo/agents", ".halo/skills", ".agents/skills", "global:agents", "global:skills"}
 )
 
@@ -315,7 +314,9 @@ def test_the_folder_of_layers_itself_is_no_link(copy, to):
     halo.symlink_to(copy.outside / "halo" if to == "outside" else to)
     before = {path: path.stat().st_mtime_ns for path in copy.outside.rglob("*")}
     with unopened(copy.outside):
-        for said in copy.run("build", "prompt", "check", "settings", "agent list", "run -n x", "agent disable b"):
+        for said in copy.run(
+            "build", "prompt", "check", "settings", "agent list", "run -n x", "agent disable b"
+        ):
             assert said.code in (1, 2), said
             assert said.well, said
     assert before == {path: path.stat().st_mtime_ns for path in copy.outside.rglob("*")}
@@ -373,7 +374,10 @@ def stranger(sound):
     if os.geteuid() == 0:
         wrapper = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         reads = [sys.executable, "-c", f"import os; os.listdir({str(REPOSITORY / 'halo')!r}); import msgspec"]
-        if not shutil.which("setpriv") or subprocess.run([*wrapper, *reads], check=False, timeout=60).returncode:
+        if (
+            not shutil.which("setpriv")
+            or subprocess.run([*wrapper, *reads], check=False, timeout=60).returncode
+        ):
             pytest.skip("root is stopped by nothing, and nobody else may read this checkout")
         for path in (folder, *folder.rglob("*")):
             os.chown(path, 65534, 65534, follow_symlinks=False)
@@ -458,7 +462,16 @@ def test_names_of_files_and_folders(copy):
                     file.write(text.encode())
             except OSError:
                 continue  # this file system does not take the name
-    lines = ("build", "build", "check", "prompt --layers", "agent list", "skill list", "settings", "diff --format md")
+    lines = (
+        "build",
+        "build",
+        "check",
+        "prompt --layers",
+        "agent list",
+        "skill list",
+        "settings",
+        "diff --format md",
+    )
     built, again, *others = place.run(*lines)
     for said in (built, again, *others):
         assert said.well, said
@@ -469,15 +482,32 @@ def test_names_of_files_and_folders(copy):
     assert built.code == again.code == 0
     for data in place.artifacts().values():
         data.decode()
-    assert {p.name for p in (place.root / ".halo" / "build" / "scopes").iterdir()}.isdisjoint({"con.json", "nul.json"})
+    assert {p.name for p in (place.root / ".halo" / "build" / "scopes").iterdir()}.isdisjoint(
+        {"con.json", "nul.json"}
+    )
 
 
 def acting(text: str) -> set[str]:
     """What in a text a terminal would act upon."""
-    return {c for c in text if (c < " " and c not in "\n\t") or "\x7f" <= c <= "\x9f" or c in "\u202e\u2028\u2029"}
+    return {
+        c for c in text if (c < " " and c not in "\n\t") or "\x7f" <= c <= "\x9f" or c in "\u202e\u2028\u2029"
+    }
 
 
-HOSTILE_IDS = ["..", ".", "../b", "../../outside/secret", "/etc/passwd", "C:\\x", "a\\b", "b/../b", "b/", "", "~", "b\x1b[31m"]
+HOSTILE_IDS = [
+    "..",
+    ".",
+    "../b",
+    "../../outside/secret",
+    "/etc/passwd",
+    "C:\\x",
+    "a\\b",
+    "b/../b",
+    "b/",
+    "",
+    "~",
+    "b\x1b[31m",
+]
 
 
 class TestIdsAreNoPaths:
@@ -517,19 +547,42 @@ class TestIdsAreNoPaths:
             (".halo/agents/b/agent.yaml", "model: {{provider: openai, id: m}}\ntools: [{}]\n"),
             (".halo/agents/b/agent.yaml", "model: {{provider: {}, id: m}}\n"),
             (".halo/agents/b/agent.yaml", "model: {}\n"),
-            (".halo/settings.yaml", "general: {{models: {{aliases: {{? {} : {{provider: openai, id: m}}}}}}}}\n"),
-            (".halo/settings.yaml", "general: {{models: {{profiles: {{? {} : {{default: {{provider: openai, id: m}}}}}}}}}}\n"),
+            (
+                ".halo/settings.yaml",
+                "general: {{models: {{aliases: {{? {} : {{provider: openai, id: m}}}}}}}}\n",
+            ),
+            (
+                ".halo/settings.yaml",
+                "general: {{models: {{profiles: {{? {} : {{default: {{provider: openai, id: m}}}}}}}}}}\n",
+            ),
             (".halo/settings.yaml", "general: {{prompt: {{context_files: [{}]}}}}\n"),
             (".halo/settings.yaml", "general: {{prompt: {{time_zone: {}}}}}\n"),
             (".halo/settings.yaml", "general: {{prompt: {{persona: {}, context_files: [SOUL.md]}}}}\n"),
             (".halo/settings.yaml", "general: {{skills: {{search: [{}]}}}}\n"),
             (".halo/settings.yaml", "general: {{prompt: {{sections: [{}]}}}}\n"),
         ],
-        ids=["team", "skills", "tools", "provider", "alias", "aliases", "profiles", "context", "zone", "persona", "search", "sections"],
+        ids=[
+            "team",
+            "skills",
+            "tools",
+            "provider",
+            "alias",
+            "aliases",
+            "profiles",
+            "context",
+            "zone",
+            "persona",
+            "search",
+            "sections",
+        ],
     )
     def test_in_files(self, sound, key, text):
         """Each is refused with the file; `..` leads nowhere, whatever stands there."""
-        fine = {"zone": {""}, "persona": {""}, "context_files: [{}]": {"~"}}  # none, and a name like any other
+        fine = {
+            "zone": {""},
+            "persona": {""},
+            "context_files: [{}]": {"~"},
+        }  # none, and a name like any other
         plain = ".halo/agents/default/agent.yaml"
 
         def put(data):
@@ -549,7 +602,14 @@ class TestIdsAreNoPaths:
 
     def test_imports_stay_in_the_workspace(self, copy):
         place = copy
-        names = ["../outside/secret.md", str(place.outside / "secret.md"), "~/x.md", "docs/../../outside/secret.md", "..\\outside", ".halo/settings.yaml"]
+        names = [
+            "../outside/secret.md",
+            str(place.outside / "secret.md"),
+            "~/x.md",
+            "docs/../../outside/secret.md",
+            "..\\outside",
+            ".halo/settings.yaml",
+        ]
         place.write({"CLAUDE.md": "".join(f"@{name}\n\n" for name in names)})
         with unopened(place.outside):
             (said,) = place.run("build")
@@ -605,7 +665,15 @@ def test_nothing_of_a_stranger_acts_in_a_terminal(copy):
         + f'body: {{params: {{"{evil}": "{evil}"}}}}\n'
     )
     lines = [
-        *("build", "check", "check --global --format github", "settings", "agent list", "skill list", "trust --show"),
+        *(
+            "build",
+            "check",
+            "check --global --format github",
+            "settings",
+            "agent list",
+            "skill list",
+            "trust --show",
+        ),
         *(f"prompt --layers -a {name}" for name in agents),
         *("why body nope", "why name owned", "prompt --blame -a name", "prompt --blame -a body", "diff"),
         *("diff --format md", "run -n -a key x", "run -n -a name x", "prompt --layers --profile nope"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halo.build.line_search import Numbers, compile_pattern, matching_lines, near_lines, parse_numbers
+from halo.build.trace.search import Numbers, compile_pattern, matching_lines, near_lines, parse_numbers
 from halo.errors import UsageError
 
 TEXT = """\

@@ -4,7 +4,7 @@ from generated import FEW, all_targets, workspaces
 from hypothesis import given
 from making import agent, body, compiled, tree
 
-from halo.build.origins import prompt_lines
+from halo.build.trace.origins import prompt_lines
 from halo.compiler.compile import compile_target
 from halo.errors import UnknownNameError
 from halo.files.canonical import canonical_text

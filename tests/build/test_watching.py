@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from making import agent, skill
 
 from halo.build.builder import Builder
-from halo.build.consulted import Consulted, Touched, folders_above
 from halo.build.freshness import check_inputs
-from halo.build.inventory import Inventory
-from halo.build.notices import Notice, Noticed, Notices
 from halo.build.targets import default_targets
-from halo.build.watch_events import Back, Built, Failed, Gone, Lost, Watching
-from halo.build.watched import Watched
-from halo.build.watching import Watcher
+from halo.build.watch.consulted import Consulted, Touched, folders_above
+from halo.build.watch.events import Back, Built, Failed, Gone, Lost, Watching
+from halo.build.watch.folders import Watched
+from halo.build.watch.inventory import Inventory
+from halo.build.watch.loop import Watcher
+from halo.build.watch.notices import Notice, Noticed, Notices
 from halo.errors import TreeError
 from halo.files.tree import DiskTree, RecordingTree
 from halo.records.artifacts import Pointer

@@ -7,7 +7,7 @@ import pytest
 from making import agent, skill
 
 from halo.cli.main import run
-from halo.workspace.export_mark import state_of
+from halo.workspace.instructions.mark import state_of
 
 MARK = r"<!-- Made by `halo export agents-md` from \.halo/; change it there\. sha256:[0-9a-f]{64} -->\n\n"
 

@@ -304,7 +304,7 @@ def test_who_wants_polling():
 
 
 def test_a_failure_that_came_back_is_explained_again():
-    from halo.build.watch_events import Failed
+    from halo.build.watch.events import Failed
     from halo.records.targets import SkillTarget
 
     lines = Lines()

@@ -12,7 +12,7 @@ from halo.errors import LayerError, TreeError
 from halo.files.tree import RecordingTree
 from halo.records.targets import AgentTarget
 from halo.workspace.context_files import Size, rooms
-from halo.workspace.prompt_lines import prompt_setting_at
+from halo.workspace.settings.prompt_lines import prompt_setting_at
 
 SETTINGS = "workspace:.halo/settings.yaml"
 

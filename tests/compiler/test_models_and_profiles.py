@@ -13,8 +13,8 @@ from halo.errors import LayerError, UnknownNameError
 from halo.files.tree import RecordingTree
 from halo.records.artifacts import Capabilities
 from halo.records.targets import AgentTarget
-from halo.workspace.general import read_general, read_general_of
-from halo.workspace.settings import GLOBAL_SETTINGS, WORKSPACE_SETTINGS
+from halo.workspace.settings.files import GLOBAL_SETTINGS, WORKSPACE_SETTINGS
+from halo.workspace.settings.general import read_general, read_general_of
 
 SETTINGS = ".halo/settings.yaml"
 AGENT = ".halo/agents/a/agent.yaml"

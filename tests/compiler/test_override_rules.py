@@ -239,7 +239,9 @@ SECRETS = st.text("bcdfghjkmnpqrstvwxyzBCDFGHJKLMNPQRSTVWXYZ0123456789+/=-", min
 
 def with_secret(files, secret):
     """Put a secret wherever one may stand, and ask for each in a text."""
-    files = {path: text for path, text in files.items() if not path.endswith(("settings.yaml", "config.yaml"))}
+    files = {
+        path: text for path, text in files.items() if not path.endswith(("settings.yaml", "config.yaml"))
+    }
     declared = {
         "params": [
             {"key": "hidden", "secret": True, "default": secret},

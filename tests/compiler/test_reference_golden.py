@@ -136,9 +136,15 @@ def test_an_activated_skill():
     )
 
 
-@pytest.mark.parametrize("text", ["{{constructor}}", "{{toString}}", "{{__proto__}}", "awk '{print $1}'", r"\$x"])
+@pytest.mark.parametrize(
+    "text", ["{{constructor}}", "{{toString}}", "{{__proto__}}", "awk '{print $1}'", r"\$x"]
+)
 def test_what_the_reference_leaked_or_ate_stays_as_it_is(text):
     """Difference 10."""
-    files = {**FILES, ".halo/agents/dev/AGENT.md": f"Dev {text} body", ".halo/skills/s1/SKILL.md": f"Do {text} so"}
+    files = {
+        **FILES,
+        ".halo/agents/dev/AGENT.md": f"Dev {text} body",
+        ".halo/skills/s1/SKILL.md": f"Do {text} so",
+    }
     assert f"Dev {text} body" in prompt(files, AgentTarget("dev"))
     assert f"Do {text} so" in skill_prompt(files, "s1")

@@ -10,8 +10,8 @@ from making import agent, compiled, prompt, skill, tree
 from halo.build.targets import default_targets
 from halo.errors import LayerError, UsageError
 from halo.records.targets import AgentTarget, SkillTarget
-from halo.workspace.disabling import parse_entry
-from halo.workspace.settings_edit import switch
+from halo.workspace.settings.disabling import parse_entry
+from halo.workspace.settings.editing import switch
 from halo.workspace.yamldoc import load_yaml
 
 FILES = {

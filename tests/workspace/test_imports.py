@@ -11,8 +11,8 @@ from making import body, compiled
 from halo.compiler.compile import compile_target
 from halo.files.tree import DiskTree
 from halo.records.targets import AgentTarget
-from halo.workspace import instruction_account as account
-from halo.workspace.references import find_references
+from halo.workspace.instructions import account
+from halo.workspace.instructions.references import find_references
 
 SETTINGS = json.dumps({"general": {"prompt": {"instruction_files": {"claude_md": True, "gemini_md": True}}}})
 

@@ -13,8 +13,8 @@ from halo.compiler.compile import compile_target
 from halo.files.canonical import canonical_text
 from halo.files.tree import DiskTree, RecordingTree
 from halo.records.targets import AgentTarget
-from halo.workspace import instruction_account as account
-from halo.workspace.export_mark import with_mark
+from halo.workspace.instructions import account
+from halo.workspace.instructions.mark import with_mark
 
 ALL = {"agents_md": "chain", "claude_md": True, "gemini_md": True, "cursor_rules": True, "copilot": True}
 

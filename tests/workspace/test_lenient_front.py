@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halo.files.canonical import canonical_text
-from halo.workspace.lenient_front import lenient_front, patterns, read_values, split_lenient
+from halo.workspace.instructions.front import lenient_front, patterns, read_values, split_lenient
 from halo.workspace.yamldoc import load_yaml
 
 

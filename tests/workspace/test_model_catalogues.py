@@ -13,8 +13,8 @@ from halo.errors import LayerError, TreeError
 from halo.files.tree import RecordingTree
 from halo.models.catalogue import KNOWN_MODELS
 from halo.records.artifacts import PROVIDERS, Capabilities
-from halo.workspace.model_catalogue import ModelFacts, catalogue_files, read_catalogue, read_facts
-from halo.workspace.model_remarks import model_remarks
+from halo.workspace.models.catalogue import ModelFacts, catalogue_files, read_catalogue, read_facts
+from halo.workspace.models.remarks import model_remarks
 from halo.workspace.parts import projection
 
 HERE = ".halo/models/openai.yaml"

@@ -8,9 +8,8 @@ from making import agent, skill, tree
 from halo.errors import LayerError, NoWorkspaceError, UsageError
 from halo.workspace.agents import read_agent
 from halo.workspace.locate import find_workspace, halo_home
-from halo.workspace.params import read_params
 from halo.workspace.places import find_places
-from halo.workspace.settings import (
+from halo.workspace.settings.files import (
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
     expand,
@@ -18,7 +17,8 @@ from halo.workspace.settings import (
     lookup,
     read_settings,
 )
-from halo.workspace.skills import list_resources, read_skill
+from halo.workspace.settings.params import read_params
+from halo.workspace.skills.reading import list_resources, read_skill
 from halo.workspace.trust import (
     Demands,
     Grants,

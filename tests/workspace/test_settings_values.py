@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from making import agent, skill, tree
 
-from halo.workspace.values import list_values
+from halo.workspace.settings.values import list_values
 
 SETTINGS = ".halo/settings.yaml"
 GLOBAL = "secrets:settings.yaml"

@@ -16,9 +16,9 @@ from halo.compiler.compile import compile_target
 from halo.compiler.tokens import estimate
 from halo.records.targets import SkillTarget
 from halo.workspace.ids import is_id
-from halo.workspace.skill_front import read_skill_file
-from halo.workspace.skill_rules import check_skill
-from halo.workspace.skills import read_skill
+from halo.workspace.skills.front import read_skill_file
+from halo.workspace.skills.reading import read_skill
+from halo.workspace.skills.specification import check_skill
 
 CORPUS = REPOSITORY.parent / "shared" / "corpus" / "skills.jsonl.gz"
 pytestmark = pytest.mark.skipif(not CORPUS.is_file(), reason=f"the corpus is not at {CORPUS.parent}")

@@ -16,8 +16,8 @@ from halo.errors import LayerError, TreeError, UnknownNameError
 from halo.files.canonical import canonical_text
 from halo.files.tree import DiskTree
 from halo.records.targets import AgentTarget, SkillTarget
-from halo.workspace.skill_front import read_skill_file
-from halo.workspace.skills import front_matter, list_resources, read_skill, read_skill_text
+from halo.workspace.skills.front import read_skill_file
+from halo.workspace.skills.reading import front_matter, list_resources, read_skill, read_skill_text
 
 LISTING = {".halo/agents/a/agent.yaml": agent(skills=["s", "t"]), ".halo/agents/a/AGENT.md": "BODY"}
 TRUNK = "---\nname: S\ndescription: does it\n---\n\nSTEPS\n"

@@ -6,8 +6,8 @@ from making import skill, tree
 from halo.compiler.tokens import estimate
 from halo.workspace.hidden import find_hidden
 from halo.workspace.links import find_links, relative_path
-from halo.workspace.skill_rules import check_skill
-from halo.workspace.skills import read_skill
+from halo.workspace.skills.reading import read_skill
+from halo.workspace.skills.specification import check_skill
 
 SOUND = "---\nname: {name}\ndescription: Adds up numbers.\n{more}---\n\n{body}\n"
 

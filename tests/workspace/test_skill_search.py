@@ -25,9 +25,9 @@ from halo.sessions.desk import Desk, _skill_roots, equip
 from halo.tools.base import Surroundings
 from halo.tools.paths import locate, read_bytes
 from halo.workspace.ids import list_ids, serving_folder
-from halo.workspace.params import read_params
 from halo.workspace.places import find_places
-from halo.workspace.skills import read_skill
+from halo.workspace.settings.params import read_params
+from halo.workspace.skills.reading import read_skill
 
 BOTH = {".halo/settings.yaml": "general: {skills: {search: [.agents/skills, .claude/skills]}}\n"}
 

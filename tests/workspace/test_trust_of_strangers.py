@@ -1,5 +1,7 @@
 """What a stranger's workspace could otherwise pull in: values of this machine, its own key, a model file."""
 
+from typing import ClassVar
+
 import pytest
 from making import agent, skill, tree
 
@@ -7,7 +9,7 @@ from halo.errors import MissingKeyError
 from halo.records.artifacts import Slot
 from halo.sessions.keys import provider_key
 from halo.sessions.values import Moment, slot_values
-from halo.workspace.settings import WORKSPACE_SETTINGS
+from halo.workspace.settings.files import WORKSPACE_SETTINGS
 from halo.workspace.trust import Demands, Grants, read_demands
 
 MACHINE = "secrets:settings.yaml"
@@ -84,7 +86,7 @@ class TestKeys:
 
 
 class TestModelFiles:
-    FILE = {"provider": "local", "id": "models/x.gguf"}
+    FILE: ClassVar = {"provider": "local", "id": "models/x.gguf"}
 
     def test_one_that_the_workspace_names_needs_trust(self):
         files = tree({".halo/agents/a/agent.yaml": agent(model=self.FILE)})

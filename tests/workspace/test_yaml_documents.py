@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from halo.errors import LayerError
 from halo.workspace.agents import AgentConfig
 from halo.workspace.conversion import convert
-from halo.workspace.params import ParamConfig
+from halo.workspace.settings.params import ParamConfig
 from halo.workspace.yamldoc import load_yaml
 
 

@@ -1,0 +1,1 @@
+"""Keeps artifacts fresh while layers are edited."""

@@ -1,0 +1,1 @@
+"""Instruction files of other tools: which ones, in which order, with their imports."""

@@ -1,0 +1,1 @@
+"""settings.yaml and config.yaml: values, declarations, and the typed `general:` block."""

@@ -1,0 +1,1 @@
+"""Skills: lenient loading, the specification, what is shadowed."""
