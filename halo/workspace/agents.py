@@ -32,7 +32,7 @@ class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """agent.yaml. A `model` that is text is an alias: `halo.workspace.models.choice` resolves it."""
+    """agent.yaml. A `model` that is text is an alias of `general.models.aliases` in settings.yaml."""
 
     model: Annotated[
         str | ModelConfig, Meta(description="Who answers: a model, or an alias of general.models.aliases.")

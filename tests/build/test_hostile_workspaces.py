@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -148,7 +148,7 @@ class Place:
             pointer = Pointers(str(halo), str(self.home)).read(target)
             if isinstance(pointer, Pointer):
                 assert store.load(pointer.artifact)
-        assert not [p for p in (*halo.rglob("*.tmp"), *halo.rglob("*.damaged*"))]
+        assert not [*halo.rglob("*.tmp"), *halo.rglob("*.damaged*")]
 
     def everything_written(self) -> bytes:
         folders = [self.root / ".halo" / name for name in ("artifacts", "build", "sessions")]
@@ -751,15 +751,11 @@ def test_what_changes_between_two_looks_is_an_error_or_an_answer(sound, how):
         at, calls = 0, 1
         while at < calls:
             tree = Failing(disk, at, how)
-            try:
+            with suppress(HaloError):  # anything else is a fault
                 action(tree)
-            except HaloError as error:
-                assert str(error)
             calls = tree.calls
             at += 1
     # A whole check makes thousands of calls: a sample of them.
     for at in range(0, 600, 59):
-        try:
+        with suppress(HaloError):
             check(take(Failing(disk, at, how)))
-        except HaloError as error:
-            assert str(error)
