@@ -50,6 +50,17 @@ def task_test():
     return {"actions": [(_run, words)], "io": {"capture": False}}
 
 
+def _soak():
+    os.environ.update(HALO_SOAK="1", HALO_EXAMPLES="200")
+    tests = ["build/test_hostile_workspaces.py", "build/test_hostile_sizes.py", "compiler"]
+    return _run("pytest", "-q", "-n", "auto", "--dist", "loadfile", *(f"tests/{name}" for name in tests))
+
+
+def task_soak():
+    """Run the tests of hostile workspaces at full size, and every property on many examples: some minutes."""
+    return {"actions": [_soak], "io": {"capture": False}}
+
+
 def task_lint():
     """Check style, types, floors and generated documentation; needs `.[dev]`."""
     yield {"name": "ruff", "actions": [(_run, ["ruff", "check"])]}
