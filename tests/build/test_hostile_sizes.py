@@ -214,7 +214,7 @@ if SOAK:
         ),
         "5,000 agents": (
             {f".halo/agents/a{i}/agent.yaml": agent() for i in range(5_000)},
-            {"agent list": "a4999", "build": "10,0"},
+            {"agent list": "a4999", "build": "targets: 100"},
         ),
         "a team of 2,000": (
             {YAML: agent(team=[f"a{i}" for i in range(2_000)])}
