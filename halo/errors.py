@@ -20,6 +20,12 @@ Each says what is wrong, where, and what to do. What is tolerated is a diagnosti
 (`halo.records.diagnostics`).
 """
 
+from typing import Literal
+
+# What helps against a provider's error: waiting (`rate_limit`, `transient`), a shorter history (`overflow`),
+# another key (`auth`), or nothing but another request (`request`) or another server (`protocol`).
+Fault = Literal["rate_limit", "transient", "overflow", "auth", "request", "protocol"]
+
 
 class HaloError(Exception):
     """An error that the user can act on.
@@ -110,7 +116,23 @@ class PinError(HaloError):
 
 
 class ProviderError(HaloError):
-    """The model's side refused, broke off or could not be reached."""
+    """The model's side refused, broke off or could not be reached.
+
+    `kind` says what helps (`Fault`); `retry_after` is how many seconds the other side asks to wait, None
+    where it names none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        kind: Fault = "request",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
+        self.retry_after = retry_after
 
 
 def near_miss_hint(name: str, known: list[str]) -> str:

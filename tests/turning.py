@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 
 from halo.models.adapter import Finished, Notice, Request, TextDelta, ThinkingDelta
+from halo.models.prefix import Prefix
 from halo.records.artifacts import Binding
 
 MODEL = "smollm2-135m-instruct"
@@ -131,4 +132,4 @@ def notices(events):
 def request(*messages, system="", static="", tools=(), schema=None, **binding):
     """Make a request; `binding` fields over those of a small deterministic one."""
     fields = {"provider": "openai", "model": "m", "max_tokens": 24, "temperature": 0.0, "seed": 1, **binding}
-    return Request(system, static, tuple(messages), tuple(tools), Binding(**fields), schema)
+    return Request(Prefix(system, static, tuple(tools)), tuple(messages), Binding(**fields), schema)

@@ -69,17 +69,19 @@ async def _asked(adapter: "Adapter", request: "Request") -> int:
 
 def _request(artifact: "Artifact") -> "Request":
     from halo.models.adapter import Request
+    from halo.models.prefix import Prefix
     from halo.records.messages import user
 
     manifest = artifact.manifest
     assert manifest.runtime is not None  # noqa: S101  # agents have one
-    return Request(
+    prefix = Prefix(
         system=artifact.prompt,
         static_prefix=artifact.prompt.encode()[: manifest.static_prefix.bytes].decode(),
-        messages=(*manifest.few_shots, user(".")),
         tools=manifest.tools,
-        binding=manifest.runtime.binding,
+        few_shots=manifest.few_shots,
+        fingerprint=manifest.fingerprint,
     )
+    return Request(prefix, (user("."),), manifest.runtime.binding)
 
 
 def _digest(artifact: "Artifact", request: "Request") -> str:
@@ -91,6 +93,7 @@ def _digest(artifact: "Artifact", request: "Request") -> str:
     runtime = artifact.manifest.runtime
     assert runtime is not None  # noqa: S101  # agents have one
     where = [request.binding.endpoint, request.binding.model, runtime.tool_mode, __version__]
+    prefix = request.prefix
     return sha256(
-        canonical_json([where, request.system, request.static_prefix, request.messages, request.tools])
+        canonical_json([where, prefix.system, prefix.static_prefix, request.messages, prefix.tools])
     )

@@ -11,6 +11,7 @@ from halo.records.tools import (
     DRAFT,
     LISTABLE_TOOLS,
     SESSION_TOOLS,
+    STATUS,
     WORKSPACE_TOOLS,
     ToolSpec,
     activate_skill,
@@ -23,8 +24,8 @@ from halo.workspace.skills.reading import Skill
 def tool_specs(agent: Agent, skills: tuple[Skill, ...], access: Access) -> tuple[ToolSpec, ...]:
     """Return the tools of `agent` in their fixed order.
 
-    Listed workspace tools, the session tools when it delegates, `draft`, and `activate_skill` when
-    skills are visible; of all these what `access` permits.
+    Listed workspace tools, the session tools when it delegates, `draft`, `session_status`, and
+    `activate_skill` when skills are visible; of all these what `access` permits.
     """
     listed = set(agent.config.tools)
     specs = [spec for spec in WORKSPACE_TOOLS if spec.name in listed]
@@ -32,6 +33,7 @@ def tool_specs(agent: Agent, skills: tuple[Skill, ...], access: Access) -> tuple
         specs.extend(SESSION_TOOLS)
     if DRAFT.name in listed:
         specs.append(LISTABLE_TOOLS[DRAFT.name])
+    specs.append(STATUS)
     if skills:
         specs.append(activate_skill(tuple(s.id for s in skills)))
     return tuple(spec for spec in specs if permits(access, spec.access))

@@ -4,6 +4,8 @@ from halo.compiler.compilation import Compilation
 from halo.records.artifacts import Binding, Capabilities, Runtime
 from halo.records.diagnostics import Diagnostic
 from halo.records.tools import ToolSpec
+from halo.workspace.settings.files import WORKSPACE_SETTINGS
+from halo.workspace.settings.general import General, read_general_of
 
 # Windows in tokens of models that no catalogue has: small machines run `local`.
 _WINDOW = {"local": 8192}
@@ -29,6 +31,9 @@ def runtime(job: Compilation) -> Runtime:
             top_p=model.top_p,
             top_k=model.top_k,
             seed=model.seed,
+            api=model.api or "chat",
+            cache=model.cache or "5m",
+            thinking=model.thinking,
         ),
         name=job.agent.name,
         tool_mode=job.model.tool_mode,
@@ -37,7 +42,16 @@ def runtime(job: Compilation) -> Runtime:
         access=job.target.access,
         capabilities=facts.capabilities if facts is not None else Capabilities(),
         min_cacheable_tokens=facts.min_cacheable if facts is not None else None,
+        strategies=job.agent.config.context.strategies,
+        max_messages=job.agent.config.context.max_messages,
+        budgets=job.agent.config.budgets,
+        policies=tuple(p for p in (job.agent.config.policy, _of_workspace(job).tools.policy) if p),
     )
+
+
+def _of_workspace(job: Compilation) -> General:
+    # What the machine's settings add is read when a turn runs: it holds for artifacts of others, too.
+    return read_general_of(job.tree, WORKSPACE_SETTINGS)
 
 
 def _reply(job: Compilation) -> int:

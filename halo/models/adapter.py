@@ -1,4 +1,7 @@
-"""What every provider's protocol is translated to: one request in, a stream of neutral events out."""
+"""What every provider's protocol is translated to: one request in, a stream of neutral events out.
+
+Prefix and history arrive separately, so that each adapter decides how to have the prefix cached.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol
@@ -8,8 +11,8 @@ import msgspec
 from halo.files.canonical import canonical_json
 from halo.files.digests import sha256
 from halo.records.artifacts import Binding
+from halo.models.prefix import Prefix
 from halo.records.messages import Message
-from halo.records.tools import ToolSpec
 from halo.records.usage import Usage
 
 StopReason = Literal["end", "tool_calls", "max_tokens", "refusal"]
@@ -18,17 +21,21 @@ StopReason = Literal["end", "tool_calls", "max_tokens", "refusal"]
 class Request(msgspec.Struct, frozen=True):
     """One model call.
 
-    `system` is the whole filled system text and begins with `static_prefix`, the part that is cached.
-    `messages` are the few-shots, then the history; the last is the user's or holds tool results.
-    `response_schema`, a JSON Schema, constrains the whole reply.
+    `history` follows the few-shots of `prefix`; its last message is the user's or holds tool results.
+    `response_schema`, a JSON Schema, constrains the whole reply. `tool_choice: none` forbids calls and leaves
+    the tools where they are, so that the prefix stays the one that is cached.
     """
 
-    system: str
-    static_prefix: str
-    messages: tuple[Message, ...]
-    tools: tuple[ToolSpec, ...]
+    prefix: Prefix
+    history: tuple[Message, ...]
     binding: Binding
     response_schema: dict[str, Any] | None = None
+    tool_choice: Literal["auto", "none"] = "auto"
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The few-shots, then the history."""
+        return (*self.prefix.few_shots, *self.history)
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -49,13 +56,25 @@ class Notice(msgspec.Struct, frozen=True):
     text: str
 
 
+class Retrying(msgspec.Struct, frozen=True):
+    """The call failed in a way that passes and is made again in `seconds`; it is the `attempt`-th anew.
+
+    What this call has said so far is void: the next attempt says it from the beginning.
+    """
+
+    reason: str
+    seconds: float
+    attempt: int
+
+
 class Finished(msgspec.Struct, frozen=True):
     """The reply is whole.
 
     `model` is the id that the provider reported. `request_digest` is the SHA-256 of the request's body in
     canonical JSON (the client may order and space it differently on the wire). `restored`: prompt tokens
-    whose state was loaded from disk before the call. After `max_tokens` the last call in `message` may
-    have arguments that are cut short.
+    whose state was loaded from disk before the call. `body` is what was sent, for comparison with the next
+    one; nobody changes it. After `max_tokens` the last call in `message` may have arguments that are cut
+    short.
     """
 
     message: Message
@@ -64,9 +83,10 @@ class Finished(msgspec.Struct, frozen=True):
     model: str
     request_digest: str
     restored: int = 0
+    body: dict[str, Any] | None = None
 
 
-ModelEvent = TextDelta | ThinkingDelta | Notice | Finished
+ModelEvent = TextDelta | ThinkingDelta | Notice | Retrying | Finished
 
 
 class Adapter(Protocol):

@@ -4,12 +4,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from halo.models.adapter import ModelEvent, Notice, Request, body_digest
-from halo.models.anthropic_wire import PROVIDER, MessagesStream, messages_body
-from halo.models.count_requests import count_body, count_failed, read_count
+from halo.models.adapter import ModelEvent, Notice, Request
+from halo.models.anthropic_cache import marked
+from halo.models.anthropic_wire import PROVIDER, MessagesStream, messages_body, render
+from halo.models.count_requests import count_failed, counted, read_count
 from halo.models.endpoints import is_own
 from halo.models.failures import Call, translate
 from halo.models.openai_chat import http_options, without_custom_headers
+from halo.models.rendering import Rendering
 
 if TYPE_CHECKING:
     import anthropic
@@ -28,42 +30,53 @@ class AnthropicMessages:
 
     provider = PROVIDER
 
-    def __init__(self, endpoint: str, key: str) -> None:
+    def __init__(self, endpoint: str, key: str, minimum: int | None = None) -> None:
+        """`minimum`: tokens of the shortest prefix that the model caches, None where that is not known."""
         self.endpoint = endpoint
         self._key = key
+        self._minimum = minimum
+        self._own = is_own(self.provider, endpoint)
+        self._rendering = Rendering(render)
         self._client: anthropic.AsyncAnthropic | None = None
         self._seed_noticed = False
+        self._last_id: str | None = None  # of the last reply: the provider compares the next request with its
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """Run one call; see `Adapter.stream`."""
-        body = messages_body(request)
-        own = is_own(self.provider, self.endpoint)
-        if request.response_schema is not None:
-            body["output_config"] = {"format": _output_format(request.response_schema, own=own)}
+        rendered = self._rendering.of(request.messages)
+        body = self._body(request, rendered.messages)
         if request.binding.seed is not None:
-            if not own:
+            if not self._own:
                 body["seed"] = request.binding.seed
             elif not self._seed_noticed:
                 self._seed_noticed = True
                 yield Notice("Anthropic has no `seed`; it is not sent")
-        digest = body_digest(body)
+        sent = marked(body, request.prefix.static_prefix, request.binding.cache, self._minimum)
+        if self._own:
+            sent["diagnostics"] = {"previous_message_id": self._last_id}
         call = Call(self.provider, self.endpoint, request.binding.model, self._key)
         reply = MessagesStream(call)
         try:
-            async with aclosing(self._events(body)) as events:
+            async with aclosing(self._events(sent)) as events:
                 async for event in events:
                     for neutral in reply.feed(event):
                         yield neutral
         except Exception as error:
             raise translate(error, call) from error
-        yield reply.finish(digest)
+        finished = reply.finish(rendered.digest_with(body), body)
+        self._last_id = reply.id or None
+        yield finished
+
+    def _body(self, request: Request, messages: list[dict[str, Any]]) -> dict[str, Any]:
+        body = messages_body(request, messages)
+        if request.response_schema is not None:
+            config = body.setdefault("output_config", {})
+            config["format"] = _output_format(request.response_schema, own=self._own)
+        return body
 
     async def count(self, request: Request) -> int:
         """Ask for the tokens of a request; see `Adapter.count`."""
-        body = count_body(request)
-        if request.response_schema is not None:
-            own = is_own(self.provider, self.endpoint)
-            body["output_config"] = {"format": _output_format(request.response_schema, own=own)}
+        body = counted(self._body(request, Rendering(render).of(request.messages).messages))
         call = Call(self.provider, self.endpoint, request.binding.model, self._key)
         try:
             return read_count(await self._open().messages.count_tokens(**body), call)

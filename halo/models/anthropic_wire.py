@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
-from halo.models.adapter import Finished, ModelEvent, Request, StopReason, TextDelta, ThinkingDelta, alternate
+from halo.models.adapter import Finished, ModelEvent, Notice, Request, StopReason, TextDelta, ThinkingDelta
 from halo.models.failures import Call, broke_off, malformed
+from halo.records.artifacts import Reasoning
 from halo.records.messages import Block, Image, Message, ProviderData, Text, Thinking, ToolCall, ToolResult
 from halo.records.usage import Usage
 
@@ -20,21 +21,29 @@ _STOPS: dict[str, StopReason] = {
 }
 
 
-def messages_body(request: Request) -> dict[str, Any]:
-    """Build the body of a call, without `stream` (the client adds it) and without a response schema."""
+def messages_body(request: Request, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Build the body of a call out of its rendered messages (`render`).
+
+    Without `stream`, which the client adds, without a response schema, and without marks for the cache
+    (`halo.models.anthropic_cache`).
+    """
     binding = request.binding
     body: dict[str, Any] = {
         "model": binding.model,
         "max_tokens": binding.max_tokens,
-        "messages": [_message(m) for m in alternate(request.messages) if _content(m)],
+        "messages": messages,
     }
-    if request.system.strip():
-        body["system"] = system_blocks(request.system, request.static_prefix)
-    if request.tools:
+    if request.prefix.system.strip():
+        body["system"] = system_blocks(request.prefix.system, request.prefix.static_prefix)
+    if request.prefix.tools:
         body["tools"] = [
             {"name": t.name, "description": t.description, "input_schema": t.parameters}
-            for t in request.tools
+            for t in request.prefix.tools
         ]
+        if request.tool_choice == "none":
+            body["tool_choice"] = {"type": "none"}
+    if binding.thinking is not None:
+        body |= _thinking(binding.thinking)
     for name in ("temperature", "top_p", "top_k"):
         value = getattr(binding, name)
         if value is not None:
@@ -42,22 +51,30 @@ def messages_body(request: Request) -> dict[str, Any]:
     return body
 
 
+def _thinking(asked: Reasoning) -> dict[str, Any]:
+    """Render how much to think: a bound in tokens, or an effort, by which the model itself decides."""
+    if asked.budget_tokens is not None:
+        return {"thinking": {"type": "enabled", "budget_tokens": asked.budget_tokens}}
+    thinking = {"type": "adaptive", "display": "summarized"}
+    return {"thinking": thinking, **({"output_config": {"effort": asked.effort}} if asked.effort else {})}
+
+
 def system_blocks(system: str, static_prefix: str) -> list[dict[str, Any]]:
-    """Cut the system text where its static prefix ends, and mark that part for the cache.
+    """Cut the system text where its static prefix ends.
 
     The protocol refuses blank blocks, so a blank part is not split off.
     """
     rest = system[len(static_prefix) :]
-    if not static_prefix.strip():
+    if not static_prefix.strip() or not rest.strip():
         return [{"type": "text", "text": system}]
-    cached = {"cache_control": {"type": "ephemeral"}}
-    if not rest.strip():
-        return [{"type": "text", "text": system, **cached}]
-    return [{"type": "text", "text": static_prefix, **cached}, {"type": "text", "text": rest}]
+    return [{"type": "text", "text": static_prefix}, {"type": "text", "text": rest}]
 
 
-def _message(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "content": _content(message)}
+def render(message: Message) -> Iterator[dict[str, Any]]:
+    """Render a message whose neighbours have the other role; nothing for one without anything to send."""
+    content = _content(message)
+    if content:
+        yield {"role": message.role, "content": content}
 
 
 def _content(message: Message) -> list[dict[str, Any]]:
@@ -105,9 +122,20 @@ class _UsageData(msgspec.Struct):
     output_tokens: int | None = None
 
 
+class _Miss(msgspec.Struct):
+    type: str
+    cache_missed_input_tokens: int = 0
+
+
+class _Diagnostics(msgspec.Struct):
+    cache_miss_reason: _Miss | None = None
+
+
 class _StartedMessage(msgspec.Struct):
+    id: str = ""
     model: str = ""
     usage: _UsageData | None = None
+    diagnostics: _Diagnostics | None = None
 
 
 class _Part(msgspec.Struct):
@@ -143,6 +171,7 @@ class MessagesStream:
         self._model = ""
         self._stop: str | None = None
         self._whole = False
+        self.id = ""
 
     def feed(self, event: object) -> list[ModelEvent]:
         """Take a decoded event and return what it adds. Raises ProviderError when it is malformed."""
@@ -151,14 +180,15 @@ class MessagesStream:
         except msgspec.ValidationError as error:
             raise malformed(self._call, str(error)) from error
         if parsed.type == "message_start" and parsed.message is not None:
-            self._model = parsed.message.model
+            self.id, self._model = parsed.message.id, parsed.message.model
             self._count(parsed.message.usage)
-        elif parsed.type == "content_block_start" and parsed.content_block is not None:
+            return list(_missed(parsed.message.diagnostics))
+        if parsed.type == "content_block_start" and parsed.content_block is not None:
             self._parts[parsed.index] = parsed.content_block
             return list(_said(parsed.content_block))
-        elif parsed.type == "content_block_delta" and parsed.delta is not None:
+        if parsed.type == "content_block_delta" and parsed.delta is not None:
             return list(self._add(parsed.index, parsed.delta))
-        elif parsed.type == "message_delta":
+        if parsed.type == "message_delta":
             self._stop = (parsed.delta.stop_reason if parsed.delta else None) or self._stop
             self._count(parsed.usage)
         elif parsed.type == "message_stop":
@@ -181,8 +211,8 @@ class MessagesStream:
             if value is not None:
                 setattr(self._usage, name, value)
 
-    def finish(self, digest: str) -> Finished:
-        """Build the whole reply. Raises ProviderError when the stream ended before the reply did."""
+    def finish(self, digest: str, body: dict[str, Any] | None = None) -> Finished:
+        """Build the whole reply to `body`. Raises ProviderError when the stream ended before it did."""
         if not self._whole or self._stop is None:
             raise broke_off(self._call)
         blocks = tuple(
@@ -200,6 +230,7 @@ class MessagesStream:
             ),
             self._model,
             digest,
+            body=body,
         )
 
     def _finished(self, part: _Part) -> Block | None:
@@ -217,6 +248,17 @@ class MessagesStream:
                 raise malformed(self._call, "a tool call without an id or a name")
             return ToolCall(part.id, part.name, part.partial_json or "{}")
         raise malformed(self._call, f"a content block of the unknown type {part.type!r}")
+
+
+def _missed(diagnostics: _Diagnostics | None) -> Iterator[ModelEvent]:
+    """Tell what the provider itself says of a cache that it could not use (`diagnostics`)."""
+    miss = diagnostics.cache_miss_reason if diagnostics is not None else None
+    if miss is not None and miss.type.endswith("_changed"):
+        what = miss.type.removesuffix("_changed")
+        yield Notice(
+            f"warning: {PROVIDER} says that about {miss.cache_missed_input_tokens:,} cached tokens were lost "
+            f"because the {what} changed since the last call"
+        )
 
 
 def _said(part: _Part) -> Sequence[ModelEvent]:

@@ -65,7 +65,8 @@ class Local:
                 yield Notice(f"loading {self.model}")
             client = await self._load(file)
             restored = computed = 0
-            async with aclosing(self._warm(client, file, request.static_prefix, request.tools)) as steps:
+            prefix = request.prefix
+            async with aclosing(self._warm(client, file, prefix.static_prefix, prefix.tools)) as steps:
                 async for step in steps:
                     if isinstance(step, Notice):
                         yield step

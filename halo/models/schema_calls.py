@@ -43,7 +43,7 @@ class SchemaCalls:
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """Run one call; see `Adapter.stream`. Without tools it is the wrapped adapter's, unconstrained."""
-        reading = _Reading() if request.tools else None
+        reading = _Reading() if _calls(request) else None
         async with aclosing(self.inner.stream(_constrained(request))) as events:
             async for event in events:
                 if reading is None:
@@ -72,16 +72,27 @@ class SchemaCalls:
 
 def _constrained(request: Request) -> Request:
     """Put the tools of a request into a schema of the reply, and its history into the format of replies."""
-    if not request.tools:
-        return msgspec.structs.replace(request, messages=_plain(request.messages))
+    prefix = request.prefix
+    if not _calls(request):
+        plain = msgspec.structs.replace(prefix, tools=(), few_shots=_plain(prefix.few_shots))
+        return msgspec.structs.replace(request, prefix=plain, history=_plain(request.history))
     if request.response_schema is not None:
         raise StartError(
             "a reply cannot be constrained to a schema and hold tool calls at once",
             hint="set `model.tool_mode: native`, or ask for one of the two",
         )
+    spelt = msgspec.structs.replace(prefix, tools=(), few_shots=render(prefix.few_shots))
     return msgspec.structs.replace(
-        request, messages=render(request.messages), tools=(), response_schema=reply_schema(request.tools)
+        request,
+        prefix=spelt,
+        history=render(request.history),
+        response_schema=reply_schema(prefix.tools),
     )
+
+
+def _calls(request: Request) -> bool:
+    """Tell whether the reply may be a call."""
+    return bool(request.prefix.tools) and request.tool_choice != "none"
 
 
 def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:

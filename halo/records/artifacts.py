@@ -5,8 +5,10 @@ from typing import Literal
 import msgspec
 
 from halo.files.tree import Input
+from halo.records.budgets import Budgets
 from halo.records.diagnostics import Diagnostic
 from halo.records.messages import Message
+from halo.records.policies import PolicyRule
 from halo.records.targets import Access, Target
 from halo.records.tools import ToolSpec
 
@@ -15,6 +17,9 @@ FORMAT = 1
 Scope = Literal["workspace", "global", "builtin", "halo"]
 Stability = Literal["static", "volatile"]
 ToolMode = Literal["native", "schema"]
+Api = Literal["chat", "responses"]
+CacheTime = Literal["off", "5m", "1h"]
+Strategy = Literal["prune", "summarise", "truncate"]
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
@@ -99,11 +104,22 @@ class TeamMember(msgspec.Struct, frozen=True):
 
 
 # Who can answer; `halo.models.opening` has an adapter for each.
-PROVIDERS = ("local", "openai", "anthropic")
+PROVIDERS = ("local", "openai", "anthropic", "deepseek", "gemini")
+
+
+class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How much a model thinks before it answers: `effort` in the provider's words, or a bound in tokens."""
+
+    effort: str = ""
+    budget_tokens: int | None = None
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """Which model answers, and how it samples. `endpoint` empty: the provider's own."""
+    """Which model answers, and how it samples. `endpoint` empty: the provider's own.
+
+    `api` is the protocol where the provider has two (`openai`: Chat Completions or Responses). `cache` is how
+    long a provider that wants to be asked keeps a prefix. `thinking` None leaves it to the provider.
+    """
 
     provider: str
     model: str
@@ -113,6 +129,9 @@ class Binding(msgspec.Struct, frozen=True):
     top_p: float | None = None
     top_k: int | None = None
     seed: int | None = None
+    api: Api = "chat"
+    cache: CacheTime = "5m"
+    thinking: Reasoning | None = None
 
 
 class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -132,6 +151,8 @@ class Runtime(msgspec.Struct, frozen=True):
     """All else that a turn needs. `name` is the agent's name for people.
 
     `min_cacheable_tokens`: the shortest prefix that the provider caches, None where that is not known.
+    `strategies` are tried in this order when the history fills more than `compress_at` of the window;
+    `max_messages` caps it whatever it fills. Each of `policies` decides about a call; the strictest counts.
     """
 
     binding: Binding
@@ -142,6 +163,10 @@ class Runtime(msgspec.Struct, frozen=True):
     access: Access = "full"
     capabilities: Capabilities = Capabilities()
     min_cacheable_tokens: int | None = None
+    strategies: tuple[Strategy, ...] = ("prune", "summarise")
+    max_messages: int | None = None
+    budgets: Budgets = Budgets()
+    policies: tuple[tuple[PolicyRule, ...], ...] = ()
 
 
 class FewShotSource(msgspec.Struct, frozen=True):

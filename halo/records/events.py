@@ -18,7 +18,9 @@ from halo.records.usage import Usage
 FORMAT = 1
 
 # What this version writes as the reason of `turn.ended`; it reads any.
-EndReason = Literal["done", "max_tokens", "steps", "refusal", "error", "interrupted"]
+EndReason = Literal[
+    "done", "max_tokens", "steps", "tokens", "cost", "time", "refusal", "error", "interrupted"
+]
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -122,7 +124,9 @@ class UsageReported(msgspec.Struct, frozen=True, omit_defaults=True):
     """`usage`: one model call. `model` is the id that the provider reported.
 
     `request_digest` is the SHA-256 of the rendered request body. `restored`: tokens of model state that
-    were loaded from disk before the call (provider `local`).
+    were loaded from disk before the call (provider `local`). `expected`: tokens that should have come from
+    the cache, by what was sent before. `cost` is in `currency`, None without a price. `attempts`: how often
+    the call was made until it went through.
     """
 
     provider: str
@@ -131,6 +135,47 @@ class UsageReported(msgspec.Struct, frozen=True, omit_defaults=True):
     request_digest: str = ""
     stop_reason: str = ""
     restored: int = 0
+    expected: int = 0
+    cost: float | None = None
+    currency: str = ""
+    attempts: int = 1
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """Messages `start` to `end` (exclusive, from 0) of the history are replaced by `messages`."""
+
+    start: int
+    end: int
+    messages: tuple[Message, ...] = ()
+
+
+class ContextShortened(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`context.shortened`: what the model is given from now on in the place of earlier messages.
+
+    `edits` are applied one after the other to the history as it was just before: that is how it is replayed,
+    byte for byte, in this turn and every later one. Token counts are estimates. `strategy` is one of
+    `Strategy` or `cap`; `reason` says what made it necessary.
+    """
+
+    strategy: str
+    edits: tuple[Edit, ...]
+    tokens_before: int = 0
+    tokens_after: int = 0
+    reason: str = ""
+
+
+class Repaired(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`repaired`: something of the model's was mended or kept from running.
+
+    `kind`: `arguments` (malformed JSON was mended; `before` is what the model wrote), `storm` (the same call
+    again and again did not run), `orphan` (a call without a result, or a result without a call).
+    """
+
+    kind: str
+    call_id: str
+    tool: str = ""
+    before: str = ""
+    note: str = ""
 
 
 class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -140,7 +185,16 @@ class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-EventData = SessionCreated | TurnStarted | MessageAdded | ToolResultAdded | UsageReported | TurnEnded
+EventData = (
+    SessionCreated
+    | TurnStarted
+    | MessageAdded
+    | ToolResultAdded
+    | UsageReported
+    | ContextShortened
+    | Repaired
+    | TurnEnded
+)
 
 TYPES: dict[str, type[EventData]] = {
     "session.created": SessionCreated,
@@ -148,6 +202,8 @@ TYPES: dict[str, type[EventData]] = {
     "message": MessageAdded,
     "tool.result": ToolResultAdded,
     "usage": UsageReported,
+    "context.shortened": ContextShortened,
+    "repaired": Repaired,
     "turn.ended": TurnEnded,
 }
 NAMES: dict[type[EventData], str] = {kind: name for name, kind in TYPES.items()}

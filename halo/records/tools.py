@@ -185,6 +185,13 @@ DRAFT = ToolSpec(
     _object(("content",), content=_string("The draft.")),
 )
 
+# Every agent has it: the clock and the figures are never part of a prompt that could be cached.
+STATUS = ToolSpec(
+    "session_status",
+    "Return the date and time, and the figures of this session: turns, tokens, cost, what is left.",
+    _object(),
+)
+
 _ACTIVATE_SKILL = "activate_skill"
 
 
@@ -205,4 +212,4 @@ def activate_skill(skill_ids: tuple[str, ...]) -> ToolSpec:
 LISTABLE_TOOLS: dict[str, ToolSpec] = {spec.name: spec for spec in (*WORKSPACE_TOOLS, DRAFT)}
 
 # Every builtin tool; `activate_skill` stands for itself with no skill visible.
-BUILTIN_TOOLS: tuple[ToolSpec, ...] = (*WORKSPACE_TOOLS, *SESSION_TOOLS, DRAFT, activate_skill(()))
+BUILTIN_TOOLS: tuple[ToolSpec, ...] = (*WORKSPACE_TOOLS, *SESSION_TOOLS, DRAFT, STATUS, activate_skill(()))

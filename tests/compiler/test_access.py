@@ -48,10 +48,9 @@ def test_readonly_keeps_what_reads(access):
     assert result.manifest.runtime.access == access
 
 
-def test_an_agent_that_only_changes_things_has_no_tool_list_when_it_may_only_read():
+def test_an_agent_that_only_changes_things_is_left_with_its_status_when_it_may_only_read():
     only = {".halo/agents/a/agent.yaml": agent(tools=sorted(CHANGING))}
-    assert "available tools" in prompt(only)
-    assert "available tools" not in prompt(only, access="readonly")
+    assert "available tools: session_status." in prompt(only, access="readonly")
 
 
 def test_tools_in_the_schema_of_replies_are_the_same():

@@ -61,7 +61,7 @@ def test_a_root_prompt_whole():
         "<available_skills>\n  <skill>\n    <name>Sums</name>\n    <id>s</id>\n"
         "    <description>adds</description>\n  </skill>\n</available_skills>\n\n"
         "Your available tools: file_read, grep, start_session, session_list, query_session, interrupt_session,"
-        " stop_session, archive_session, get_session_output, query_agent, activate_skill."
+        " stop_session, archive_session, get_session_output, query_agent, session_status, activate_skill."
         " Only use tools in this list.\n\n"
         "The project workspace is at: {{workspace_root}}\n"
     )
@@ -87,9 +87,13 @@ def test_an_internal_agent_gets_nothing_of_the_workspace(role):
     where = "The project workspace is at" if role == "root" else "The workspace root is"
     for files in (FULL, without(".halo/USER.md", "global:USER.md")):
         assert prompt(files, internal) == (
-            "I-BODY\n\nYour available tools: grep. Only use tools in this list.\n\n"
+            "I-BODY\n\nYour available tools: grep, session_status. Only use tools in this list.\n\n"
             f"{where}: {{{{workspace_root}}}}\nWorking directory: {{{{working_dir}}}}\n"
         )
+
+
+# The list of tools of an agent that lists none.
+ALONE = "Your available tools: session_status. Only use tools in this list.\n\n"
 
 
 OPTIONAL = [
@@ -348,7 +352,7 @@ SOLO = {".halo/agents/a/agent.yaml": agent(name="Ada", system_prompt="  I am SYS
 
 class TestWithoutAgentFile:
     def test_system_prompt_stands_in(self):
-        assert prompt(SOLO) == "I am SYS.\n\nThe project workspace is at: {{workspace_root}}\n"
+        assert prompt(SOLO) == f"I am SYS.\n\n{ALONE}The project workspace is at: {{{{workspace_root}}}}\n"
 
     def test_it_stands_in_beside_other_sections_too(self):
         text = prompt({**SOLO, ".halo/INSTRUCTIONS.md": "RULES"})
@@ -444,7 +448,10 @@ class TestSkillsBlock:
 
     def test_activate_skill_is_in_the_tool_list(self):
         """The reference left it out and forbade what the skills block asks for."""
-        assert "Your available tools: activate_skill. Only use tools in this list." in self.block()
+        assert (
+            "Your available tools: session_status, activate_skill. Only use tools in this list."
+            in self.block()
+        )
 
     def test_bodies_are_not_in_the_prompt(self):
         assert "S-BODY" not in prompt(FULL)
@@ -464,7 +471,7 @@ class TestSkillsBlock:
             ".halo/skills/s/SKILL.md": skill("x"),
             ".halo/skills/t/SKILL.md": skill("x"),
         }
-        (tool,) = compiled(files).manifest.tools
+        *_, tool = compiled(files).manifest.tools
         assert tool.parameters["properties"]["skill_id"]["enum"] == ["s", "t"]
 
 
@@ -516,10 +523,18 @@ class TestFrontMatter:
 class TestTools:
     def test_the_list_has_a_fixed_order(self):
         files = body("x") | {".halo/agents/a/agent.yaml": agent(tools=["glob", "draft", "file_read"])}
-        assert "Your available tools: file_read, glob, draft. " in prompt(files)
+        assert "Your available tools: file_read, glob, draft, session_status. " in prompt(files)
 
-    def test_no_tools_no_list(self):
-        assert prompt(body("BODY")) == "BODY\n\nThe project workspace is at: {{workspace_root}}\n"
+    def test_every_agent_has_the_status_tool(self):
+        """The time and the session's figures, without a clock in the prompt."""
+        text = f"BODY\n\n{ALONE}The project workspace is at: {{{{workspace_root}}}}\n"
+        assert prompt(body("BODY")) == text
+        for target in (
+            AgentTarget("a", access="readonly"),
+            AgentTarget("a", "sub"),
+            AgentTarget("a", mode="none"),
+        ):
+            assert [tool.name for tool in compiled(body("BODY"), target).manifest.tools] == ["session_status"]
 
     @pytest.mark.parametrize("tool", ["file_raed", "start_session", "activate_skill"])
     def test_an_unknown_or_unlistable_tool_is_an_error(self, tool):
@@ -550,9 +565,9 @@ class TestTools:
         else:
             assert "How to answer" not in found.prompt
 
-    def test_without_tools_there_is_no_format_of_calls(self):
+    def test_a_tool_without_arguments_is_explained_too(self):
         files = body("BODY") | {".halo/agents/a/agent.yaml": agent(model={**MODEL, "tool_mode": "schema"})}
-        assert "How to answer" not in prompt(files)
+        assert "\n- session_status {}: " in prompt(files)
 
 
 def test_the_environment_is_the_last_segment_and_ends_the_static_prefix():

@@ -50,14 +50,22 @@ def truncations(made):
 class TestPlace:
     def test_they_stand_under_one_heading_in_the_order_of_the_settings(self):
         assert (
-            "## User Profile\n\nUSER\n\n---\n\nBODY\n\n---\n\n# Project Context\n\n## TOOLS.md\n\nTOOLS\n\n## SOUL.md\n\nSOUL\n\nThe"
+            "## User Profile\n\nUSER\n\n---\n\nBODY\n\n---\n\n# Project Context\n\n## TOOLS.md\n\nTOOLS\n\n## SOUL.md\n\nSOUL\n\nYour available tools: "
             in prompt(having("TOOLS.md", "SOUL.md", "TOOLS.md"))
         )
 
     def test_behind_the_index_and_before_the_prompts(self):
         files = {**FILES, ".halo/INDEX.md": "INDEX", ".halo/prompts/root/r.md": "ROOT"}
         ids = [s.id for s in compiled(having("SOUL.md", files=files)).manifest.segments]
-        assert ids == ["user", "agent", "index", "context/SOUL.md", "prompts/root/r.md", "environment"]
+        assert ids == [
+            "user",
+            "agent",
+            "index",
+            "context/SOUL.md",
+            "prompts/root/r.md",
+            "tools",
+            "environment",
+        ]
 
     def test_without_any_there_is_no_heading(self):
         assert "Project Context" not in prompt(having())

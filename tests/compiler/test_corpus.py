@@ -77,8 +77,7 @@ def as_designed(expected, files, query):
     config, text = config_of(files, query["agent"])
     environment = [item for item in expected if item in ENVIRONMENT]
     rest = [item for item in expected if item not in ENVIRONMENT]
-    if config.get("skills"):
-        rest = _with_activate_skill(rest)
+    rest = _with_status_and_skills(rest, skills=bool(config.get("skills")))
     if config.get("internal"):
         return _without_directory_rules(rest) + environment
     title = "## Know Your Team Before You Act" if query["role"] == "root" else "## Your Team"
@@ -95,10 +94,11 @@ def as_designed(expected, files, query):
     return rest + environment
 
 
-def _with_activate_skill(items):
+def _with_status_and_skills(items, *, skills):
+    more = "session_status, activate_skill" if skills else "session_status"
     if items and items[-1].startswith("Your available tools:"):
-        return [*items[:-1], items[-1].replace(". Only use", ", activate_skill. Only use")]
-    return [*items, "Your available tools: activate_skill. Only use tools in this list."]
+        return [*items[:-1], items[-1].replace(". Only use", f", {more}. Only use")]
+    return [*items, f"Your available tools: {more}. Only use tools in this list."]
 
 
 def _without_directory_rules(items):

@@ -107,8 +107,8 @@ SEEING = {AGENT: "name: A\nmodel: {provider: local, id: tiny}\ntools:\n  - grep\
 class TestModelsWithoutEyes:
     def test_view_image_is_left_out_and_said_so(self):
         found = compiled({**CATALOGUES, **SEEING})
-        assert [spec.name for spec in found.manifest.tools] == ["grep"]
-        assert "available tools: grep." in found.prompt
+        assert [spec.name for spec in found.manifest.tools] == ["grep", "session_status"]
+        assert "available tools: grep, session_status." in found.prompt
         remark = next(d for d in found.manifest.diagnostics if d.code == "tool-without-images")
         assert (remark.severity, remark.source, remark.line) == ("info", f"workspace:{AGENT}", 5)
         assert "view_image" in remark.message
@@ -118,13 +118,12 @@ class TestModelsWithoutEyes:
     def test_not_where_it_sees_or_nobody_knows(self, model):
         text = SEEING[AGENT].replace("{provider: local, id: tiny}", model)
         found = compiled({**CATALOGUES, AGENT: text})
-        assert [spec.name for spec in found.manifest.tools] == ["view_image", "grep"]
+        assert [spec.name for spec in found.manifest.tools] == ["view_image", "grep", "session_status"]
         assert not [d for d in found.manifest.diagnostics if d.code == "tool-without-images"]
 
-    def test_alone_it_leaves_no_tool_list(self):
+    def test_alone_it_leaves_the_status_tool(self):
         found = compiled({**CATALOGUES, AGENT: "model: {provider: local, id: tiny}\ntools: [view_image]\n"})
-        assert found.manifest.tools == ()
-        assert "available tools" not in found.prompt
+        assert "available tools: session_status." in found.prompt
 
 
 ALIASED = {AGENT: "name: A\nmodel: fast\n", SETTINGS: models(aliases={"fast": BIG, "slow": TINY})}

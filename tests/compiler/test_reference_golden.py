@@ -39,20 +39,20 @@ FILES = {
 
 DEV_ROOT = (
     "## User Profile\n\n---\nuser_name: Bob\n---\nlikes tea\n\n---\n\nDev body\n\n---\n\n## User Instructions\n\n"
-    "ws rules\n\nThe project workspace is at: /W\n\nROOT\n\nALL1\n\nALL2\n\nYour available tools: shell_exec."
+    "ws rules\n\nThe project workspace is at: /W\n\nROOT\n\nALL1\n\nALL2\n\nYour available tools: shell_exec, session_status."
     " Only use tools in this list."
 )
 DEV_SUB = (
     "Dev body\n\n---\n\n## User Instructions\n\nws rules\n\nThe workspace root is: /W\n\nALL1\n\nALL2\n\n"
-    "Your available tools: shell_exec. Only use tools in this list."
+    "Your available tools: shell_exec, session_status. Only use tools in this list."
 )
 JUDGE_ROOT = (
-    "Judge body\n\nThe project workspace is at: /W\n\n\n\n\n\nYour available tools: file_read."
+    "Judge body\n\nThe project workspace is at: /W\n\n\n\n\n\nYour available tools: file_read, session_status."
     " Only use tools in this list."
 )
 JUDGE_SUB = (
     "Judge body\n\n---\n\n## User Instructions\n\n### pkg\n\npkg rules\n\n### pkg/a\n\na rules\n\n"
-    "The workspace root is: /W\nWorking directory: /W/pkg/a\n\n\n\nYour available tools: file_read."
+    "The workspace root is: /W\nWorking directory: /W/pkg/a\n\n\n\nYour available tools: file_read, session_status."
     " Only use tools in this list."
 )
 
@@ -117,7 +117,7 @@ def test_a_sub_agent_with_a_team_skills_and_a_directory():
         "<available_skills>\n  <skill>\n    <name>S one</name>\n    <id>s1</id>\n"
         "    <description>does &lt;things&gt; &amp; more</description>\n  </skill>\n</available_skills>\n\n"
         "Your available tools: file_read, grep, start_session, session_list, query_session, interrupt_session,"
-        " stop_session, archive_session, get_session_output, query_agent, activate_skill."
+        " stop_session, archive_session, get_session_output, query_agent, session_status, activate_skill."
         " Only use tools in this list.\n\nThe workspace root is: /W\nWorking directory: /W/pkg/a\n"
     )
 
@@ -126,7 +126,7 @@ def test_its_tools():
     names = [tool.name for tool in compiled(FILES, AgentTarget("lead")).manifest.tools]
     assert names[:2] == ["file_read", "grep"]
     assert names[-1] == "activate_skill"
-    assert len(names) == 11
+    assert len(names) == 12
 
 
 def test_an_activated_skill():

@@ -8,7 +8,8 @@ from turning import notices, outcome, request, run_turn, thinking
 
 from halo.errors import ProviderError
 from halo.models.anthropic_messages import AnthropicMessages
-from halo.models.anthropic_wire import messages_body, system_blocks
+from halo.models.anthropic_wire import render, system_blocks
+from halo.models.rendering import Rendering
 from halo.records.messages import Image, Message, ProviderData, Text, Thinking, ToolCall, ToolResult, user
 from halo.records.tools import LISTABLE_TOOLS
 from halo.records.usage import Usage
@@ -33,6 +34,10 @@ def begin(index, **block):
 
 def delta(index, kind, **fields):
     return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
+
+
+def rendered(*messages):
+    return Rendering(render).of(messages).messages
 
 
 def end(index):
@@ -133,7 +138,7 @@ def test_thinking_with_signature_and_parallel_calls(scripted):
     results = Message(
         "user", (Text("and?"), ToolResult("toolu_1", "A"), ToolResult("toolu_2", "no", is_error=True))
     )
-    again = messages_body(request(user("?"), done.message, results))["messages"]
+    again = rendered(user("?"), done.message, results)
     assert [b["type"] for b in again[1]["content"]] == [
         "thinking",
         "redacted_thinking",
@@ -155,13 +160,13 @@ def test_thinking_of_others_and_blank_text_stay_home():
         Message("assistant", (ToolCall("c", "f", "{broken"),)),
         Message("user", (ToolResult("c", "", images=(Image("image/png", "AAAA"),)),)),
     )
-    rendered = messages_body(request(*history))["messages"]
-    assert [m["role"] for m in rendered] == ["user", "assistant", "user"]
-    assert len(rendered[0]["content"]) == 2
-    assert rendered[1]["content"] == [
+    sent = rendered(*history)
+    assert [m["role"] for m in sent] == ["user", "assistant", "user"]
+    assert len(sent[0]["content"]) == 2
+    assert sent[1]["content"] == [
         {"type": "tool_use", "id": "c", "name": "f", "input": {"malformed_arguments": "{broken"}}
     ]
-    assert [b["type"] for b in rendered[2]["content"][0]["content"]] == ["image"]
+    assert [b["type"] for b in sent[2]["content"][0]["content"]] == ["image"]
 
 
 def test_the_system_text_is_cut_where_its_static_prefix_ends():

@@ -60,7 +60,7 @@ def test_a_call_is_read_and_not_shown():
     assert not [e for e in events if isinstance(e, TextDelta)]
     assert done.message.content == (ToolCall("call_1", "file_read", '{"path": "a\\"b"}'),)
     assert done.stop_reason == "tool_calls"
-    assert inner.seen.tools == ()
+    assert inner.seen.prefix.tools == ()
     assert inner.seen.response_schema == reply_schema((READ,))
 
 
@@ -178,8 +178,8 @@ def test_the_loop_runs_on_the_real_model(shared_cache):
             async with aclosing(local.stream(turn)) as events:
                 _, called = outcome([e async for e in events])
             result = ToolResult(called.message.calls[0].id, "The upper station measures snow.")
-            messages = (*turn.messages, called.message, Message("user", (result,)))
-            async with aclosing(local.stream(msgspec.structs.replace(turn, messages=messages))) as events:
+            history = (*turn.history, called.message, Message("user", (result,)))
+            async with aclosing(local.stream(msgspec.structs.replace(turn, history=history))) as events:
                 return called, *outcome([e async for e in events])
         finally:
             await local.close()

@@ -59,7 +59,18 @@ DATA = st.one_of(
     ),
     st.builds(events.MessageAdded, MESSAGES, st.booleans()),
     st.builds(events.ToolResultAdded, st.builds(messages.ToolResult, TEXT, TEXT), TEXT, COUNT, st.booleans()),
-    st.builds(events.UsageReported, TEXT, TEXT, USAGES, TEXT, TEXT, COUNT),
+    st.builds(
+        events.UsageReported, TEXT, TEXT, USAGES, TEXT, TEXT, COUNT, COUNT, st.none() | st.just(0.25), TEXT
+    ),
+    st.builds(
+        events.ContextShortened,
+        TEXT,
+        st.tuples(st.builds(events.Edit, COUNT, COUNT, st.tuples(MESSAGES))),
+        COUNT,
+        COUNT,
+        TEXT,
+    ),
+    st.builds(events.Repaired, TEXT, TEXT, TEXT, TEXT, TEXT),
     st.builds(
         events.TurnEnded, st.sampled_from(["done", "max_tokens", "steps", "error", "interrupted"]), TEXT
     ),
@@ -123,6 +134,8 @@ def test_every_type_has_one_name():
         "tool.result",
         "usage",
         "turn.ended",
+        "context.shortened",
+        "repaired",
     }
 
 

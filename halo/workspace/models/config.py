@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from halo.errors import near_miss_hint
-from halo.records.artifacts import PROVIDERS
+from halo.records.artifacts import PROVIDERS, Api, CacheTime, Reasoning
 
 # Names of aliases and profiles: they stand on command lines and in the names of targets.
 _NAME = re.compile(r"[a-z0-9_-]{1,100}\Z")
@@ -40,6 +40,17 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=0)] | None, Meta(description="Sent if set, and if the server takes it.")
     ] = None
     seed: Annotated[int | None, Meta(description="Sent if set, and if the server takes it.")] = None
+    api: Annotated[
+        Api | None, Meta(description="Which of OpenAI's protocols: chat (if left out) or responses.")
+    ] = None
+    cache: Annotated[
+        CacheTime | None,
+        Meta(description="How long the provider is asked to keep the prefix; 5m if left out."),
+    ] = None
+    thinking: Annotated[
+        Reasoning | None,
+        Meta(description="How much it thinks before it answers: effort, or budget_tokens."),
+    ] = None
     tool_mode: Annotated[
         Literal["native", "schema"] | None,
         Meta(description="How tools are called; schema: for models without a dependable tool protocol."),
