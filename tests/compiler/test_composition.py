@@ -532,7 +532,6 @@ class TestTools:
         for target in (
             AgentTarget("a", access="readonly"),
             AgentTarget("a", "sub"),
-            AgentTarget("a", mode="none"),
         ):
             assert [tool.name for tool in compiled(body("BODY"), target).manifest.tools] == ["session_status"]
 

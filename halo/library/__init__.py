@@ -1,0 +1,1 @@
+"""Halo for programs: agents of a workspace as objects. `from halo import Agent, Workspace, tool`."""
