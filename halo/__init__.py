@@ -1,3 +1,39 @@
-"""Halo: make for agents."""
+"""Halo: make for agents.
 
-__version__ = "0.1.0"
+    from halo import Agent, Workspace, tool
+
+The names are loaded when they are first used: the commands of Halo do without them.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from halo.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from halo.library.agent import Agent as Agent
+    from halo.library.functions import tool as tool
+    from halo.library.sync import SyncAgent as SyncAgent
+    from halo.library.workspace import Workspace as Workspace
+    from halo.tools.base import ToolFailure as ToolFailure
+
+_EXPORTED = {
+    "Agent": "halo.library.agent",
+    "SyncAgent": "halo.library.sync",
+    "ToolFailure": "halo.tools.base",
+    "Workspace": "halo.library.workspace",
+    "tool": "halo.library.functions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTED:
+        raise AttributeError(f"module 'halo' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_EXPORTED[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTED})

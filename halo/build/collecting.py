@@ -3,12 +3,17 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from halo.build.store import artifact_id
 from halo.build.targets import Survey, default_targets
+from halo.compiler.agent import compile_agent
 from halo.compiler.assemble import Compiled
 from halo.compiler.compile import compile_target
 from halo.errors import HaloError
+from halo.files.canonical import readable_json
 from halo.files.tree import Input, RecordingTree, Tree
-from halo.records.targets import Target
+from halo.records.artifacts import Artifact
+from halo.records.targets import AgentTarget, Target
+from halo.records.tools import ToolSpec
 
 
 class Outcome(NamedTuple):
@@ -30,6 +35,19 @@ def compile_in_memory(tree: Tree, targets: Iterable[Target]) -> Iterator[Outcome
         except HaloError as caught:
             error = caught
         yield Outcome(target, compiled, error, recording.inputs())
+
+
+def artifact_in_memory(tree: Tree, target: Target, further: tuple[ToolSpec, ...] = ()) -> Artifact:
+    """Compile an artifact that is not put on disk; `further` are tools that no layer names.
+
+    Its id is the one that it would have on disk. Raises what the compiler raises.
+    """
+    if isinstance(target, AgentTarget):
+        compiled = compile_agent(tree, target, further)
+    else:
+        compiled = compile_target(tree, target)
+    identity = artifact_id(compiled.prompt.encode(), readable_json(compiled.manifest))
+    return Artifact(identity, compiled.prompt, compiled.manifest)
 
 
 def survey_tree(tree: Tree) -> Survey:

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from halo.checks import agent_rules, cost_rules, link_rules, skill_rules, text_rules, workspace_rules
+from halo.checks import (
+    agent_rules,
+    cost_rules,
+    link_rules,
+    policy_rules,
+    skill_rules,
+    text_rules,
+    workspace_rules,
+)
 from halo.checks.broken import broken
 from halo.checks.subject import Subject
 from halo.checks.switched_off import without_suppressed
@@ -32,8 +40,10 @@ _RULES: tuple[Callable[[Subject], Iterator[Diagnostic]], ...] = (
     workspace_rules.models,
     workspace_rules.collisions,
     workspace_rules.settings_values,
+    workspace_rules.server_secrets,
     workspace_rules.misfits,
     workspace_rules.missing_context,
+    policy_rules.idle_rules,
     link_rules.index_links,
     link_rules.index_paths,
     skill_rules.specification,

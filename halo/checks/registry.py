@@ -68,6 +68,8 @@ _RULES = (
     Rule("H511", "broken-catalogue", "error", "a model catalogue cannot be read"),
     Rule("H512", "unread-catalogue", "warning", "nothing reads a file among the catalogues"),
     Rule("H513", "tool-without-images", "info", "a tool for pictures is left out: the model sees none"),
+    Rule("H514", "idle-policy-rule", "warning", "a rule of a policy never matches a call"),
+    Rule("H515", "mcp-tool-adapted", "info", "a tool of an MCP server is told otherwise than it is locked"),
     Rule("H601", "volatile-prefix", "warning", "a slot ends the cached prefix early"),
     Rule("H602", "below-cache-minimum", "info", "a prompt is too short for its provider to cache"),
     Rule("H603", "repeated-text", "warning", "two layers say the same"),

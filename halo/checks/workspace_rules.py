@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
+from halo.checks.credentials import credential_in
 from halo.checks.subject import Subject
 from halo.errors import near_miss_hint
 from halo.files.tree import Tree
@@ -12,7 +13,14 @@ from halo.workspace.context_files import read_context_files
 from halo.workspace.ids import list_ids
 from halo.workspace.layers import user_layer
 from halo.workspace.models.remarks import model_remarks
-from halo.workspace.settings.files import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, lookup, read_settings
+from halo.workspace.settings.files import (
+    GLOBAL_SETTINGS,
+    WORKSPACE_SETTINGS,
+    lookup,
+    read_settings,
+    variables_in,
+)
+from halo.workspace.settings.general import read_general_of
 from halo.workspace.settings.params import misfit, read_params
 from halo.workspace.settings.values import list_values
 
@@ -73,6 +81,24 @@ def settings_values(subject: Subject) -> Iterator[Diagnostic]:
             cure = "take the default out" if value.default else "write <<NAME>> instead"
             message = f"{value.name} stands in a file that is committed; {cure}"
             yield Diagnostic("committed-secret", "error", message, value.source, value.line)
+
+
+def server_secrets(subject: Subject) -> Iterator[Diagnostic]:
+    """H703: what an MCP server is given literally in a file that is committed, and looks like a secret."""
+    document = read_settings(subject.tree, WORKSPACE_SETTINGS)
+    for name, server in read_general_of(subject.tree, WORKSPACE_SETTINGS).mcp.servers.items():
+        given = {("env", key): value for key, value in server.env.items()}
+        given |= {("headers", key): value for key, value in server.headers.items()}
+        for (part, key), value in given.items():
+            speaks = key.lower() in _AUTHORIZING or credential_in(f"{key}: {value}")
+            if speaks and value and not variables_in(value):
+                path = ("general", "mcp", "servers", name, part, key)
+                message = f"{'.'.join(path)} stands in a file that is committed; write <<NAME>> instead"
+                line = document.line(*path)
+                yield Diagnostic("committed-secret", "error", message, WORKSPACE_SETTINGS, line)
+
+
+_AUTHORIZING = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"})
 
 
 def _meant(tree: Tree, name: str) -> str:

@@ -44,11 +44,11 @@ def command(
     with --global for those of the global folder; for one that comes with Halo if --agent names it. The rules:
     docs/reference/diagnostics.md.
     """
-    from halo import __version__
     from halo.checks import reports
     from halo.checks.checking import check
     from halo.checks.subject import take
     from halo.cli.tokens import offline_counter
+    from halo.version import __version__
 
     places = open_builder(workspace).places
     subject = take(places.tree() if with_global else places.shared_tree(), agents)

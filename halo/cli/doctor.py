@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from halo import __version__
 from halo.cli.common import workspace_option
 from halo.errors import HaloError, NoWorkspaceError
+from halo.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +35,9 @@ def command(*, workspace: str | None) -> int:
     findings = [
         Finding("halo", f"{__version__} on Python {sys.version.split()[0]}"),
         _program("git", "your system's package git", "git"),
-        _program(
-            "bubblewrap",
-            "your system's package bubblewrap; shell commands need it below full access",
-            "bwrap",
-        ),
+        _bubblewrap(),
         _workspace(workspace),
+        *_trust(workspace),
     ]
     answering = [_local(), *_keys(workspace)]
     for finding in (*findings, *answering):
@@ -57,6 +54,36 @@ def command(*, workspace: str | None) -> int:
 def _program(name: str, cure: str, executable: str) -> Finding:
     path = shutil.which(executable)
     return Finding(name, path) if path else Finding(name, "not found", cure)
+
+
+def _bubblewrap() -> Finding:
+    """Say whether shell commands can be kept in a sandbox; that bubblewrap is there does not tell."""
+    from halo.tools.sandbox.bubblewrap import probe
+
+    found = probe(shutil.which("bwrap"))
+    if not found.problem:
+        return Finding("bubblewrap", f"{found.program}, works")
+    return Finding("bubblewrap", "shell commands run with full access only", found.problem)
+
+
+def _trust(workspace: str | None) -> list[Finding]:
+    """Say what the user allowed the workspace; nothing where there is none."""
+    from halo.workspace.places import find_places
+    from halo.workspace.trust import Demands, Grants, read_demands, read_grants
+
+    try:
+        places = find_places(workspace or os.getcwd(), os.environ)
+        tree = places.tree()
+        grants = read_grants(tree, places.workspace, places.home)
+        demands = Demands() if grants.bundled else read_demands(tree)
+    except NoWorkspaceError:
+        return []
+    except HaloError as error:
+        return [Finding("trust", _first_line(error), error.hint or "mend that file")]
+    tools = "agents may change files and run commands here" if grants.changes else "agents only read here"
+    if grants == Grants(demands) or grants.bundled:
+        return [Finding("trust", tools)]
+    return [Finding("trust", f"{tools}; the workspace asks for more", "look at it and allow it: halo trust")]
 
 
 def _workspace(workspace: str | None) -> Finding:

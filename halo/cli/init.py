@@ -52,13 +52,28 @@ def command(*, directory: str, home: bool) -> None:
             hint="choose another folder; halo init --global seeds the home",
         )
     above = _workspace_above(directory)
+    new = not os.path.lexists(os.path.join(directory, HALO_DIR))
     _copy(os.path.join(templates, "workspace"), directory)
     folder = os.path.normpath(os.path.join(directory, HALO_DIR))
     _put(os.path.join(folder, ".gitignore"), _GITIGNORE)
     _write_schemas(folder)
+    if new:
+        _let_agents_work(directory)
     _say_of(directory, above)
     step = "" if directory == "." else f"cd {shlex.quote(directory)} && "
     click.echo(f'next: {step}halo model pull && halo run "Hello"', err=True)
+
+
+def _let_agents_work(directory: str) -> None:
+    """Allow a workspace that was made just now what its agents' tools do: it is the user's own."""
+    from halo.workspace.places import find_places
+    from halo.workspace.trust import read_demands, record_trust
+
+    places = find_places(directory, os.environ)
+    access = read_demands(places.tree()).digests.get("access")
+    if access is not None:
+        record_trust(places.home, places.workspace, {"access": access})
+        click.echo("trusted agents may change files and run commands here: halo trust", err=True)
 
 
 def _workspace_above(directory: str) -> str:

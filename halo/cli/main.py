@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import click
 
-from halo import __version__
 from halo.cli.quick import reader_gone
 from halo.errors import HaloError
+from halo.version import __version__
 
 # name -> module; the command is its attribute `command` unless another is named.
 _COMMANDS = {
@@ -22,6 +22,7 @@ _COMMANDS = {
     "export": "halo.cli.export",
     "gc": "halo.cli.gc",
     "init": "halo.cli.init",
+    "mcp": "halo.cli.mcp",
     "model": "halo.cli.model",
     "prompt": "halo.cli.prompt",
     "run": "halo.cli.run",

@@ -6,10 +6,10 @@ Whatever is not plain is left to the commands themselves (`answer` returns None)
 import os
 import sys
 
-from halo import __version__
 from halo.build import gate
 from halo.compiler.version import COMPILER
 from halo.errors import HaloError
+from halo.version import __version__
 from halo.workspace.locate import find_workspace, halo_home, templates_folder, user_home
 
 

@@ -13,6 +13,7 @@ from halo.errors import UsageError
 if TYPE_CHECKING:
     from halo.models.adapter import Notice, TextDelta, ThinkingDelta
     from halo.records.events import ToolResultAdded
+    from halo.records.targets import Access
     from halo.sessions.talk import Reply
 
 
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     help="The answer as it comes, or one JSON object at the end.",
 )
 @profile_option
+@click.option(
+    "--access",
+    type=click.Choice(["full", "workspace", "readonly"]),
+    help="What tools may do at most; by default what the session was begun with, else full.",
+)
 @click.option("--frozen", is_flag=True, help="Refuse a stale artifact instead of building it.")
 @click.argument("message", required=False)
 def command(
@@ -40,6 +46,7 @@ def command(
     new: bool,
     form: str,
     profile: str,
+    access: "Access | None",
     frozen: bool,
     message: str | None,
 ) -> int:
@@ -48,12 +55,24 @@ def command(
     Without -s and -n the newest session that `halo run` began with that agent goes on. Progress and
     figures go to stderr. A message that begins with `-` goes behind `--`. Ctrl-C ends the turn; what was
     said so far is kept in the session. A session does not remember --profile: each turn names its own.
+    What tools may do is the least of --access, the settings (general.tools.access) and what `halo trust`
+    allowed the workspace.
     """
     if session is not None and new:
         raise UsageError("-s goes on in a session, -n begins one: choose one of them")
     text = _message(message)
     streamed = form == "text"
-    reply = _talk(workspace, agent, session, text, new=new, profile=profile, frozen=frozen, streamed=streamed)
+    reply = _talk(
+        workspace,
+        agent,
+        session,
+        text,
+        new=new,
+        profile=profile,
+        access=access,
+        frozen=frozen,
+        streamed=streamed,
+    )
     if form == "json":
         click.echo(_as_json(reply))
     elif reply.text and not reply.text.endswith("\n"):
@@ -88,9 +107,11 @@ def _talk(
     *,
     new: bool,
     profile: str,
+    access: "Access | None",
     frozen: bool,
     streamed: bool,
 ) -> "Reply":
+    from halo.cli.asking import terminal_ask
     from halo.models.catalogue import cache_dir
     from halo.sessions.choice import choose
     from halo.sessions.desk import Desk
@@ -100,8 +121,8 @@ def _talk(
     builder = open_builder(workspace)
     sessions = sessions_folder(builder.places.halo)
     home = builder.places.home
-    choice = choose(sessions, agent, "cli", home=home, named=session, new=new, profile=profile)
-    desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
+    choice = choose(sessions, agent, "cli", home=home, named=session, new=new, profile=profile, access=access)
+    desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns, terminal_ask())
     show = _show_all if streamed else _show_progress
     return run_talk(desk, choice, message, show, frozen=frozen)
 

@@ -86,9 +86,9 @@ def _request(artifact: "Artifact") -> "Request":
 
 def _digest(artifact: "Artifact", request: "Request") -> str:
     """Return the digest of all that decides about the count; sampling does not."""
-    from halo import __version__
     from halo.files.canonical import canonical_json
     from halo.files.digests import sha256
+    from halo.version import __version__
 
     runtime = artifact.manifest.runtime
     assert runtime is not None  # noqa: S101  # agents have one

@@ -1,6 +1,5 @@
 """`halo trust`: let a workspace use what it asks for on this machine."""
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -24,12 +23,12 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
 
     Without it no key goes to an endpoint that the workspace chose; no environment variable that its settings
     name, and no value of your own settings that only it lays claim to, gets into a prompt; no key of its own
-    is used, and no model file that it names is loaded. A change of what it asks for needs a new grant.
+    is used, no model file that it names is loaded, and no MCP server that it defines is started or spoken
+    to; its agents only read, its settings open nothing to tools, and commands get no secret through it. A
+    change of what it asks for needs a new grant.
     """
-    from halo.files.atomic import replace_file
-    from halo.files.locks import hold
     from halo.files.visible import visible
-    from halo.workspace.trust import Demands, read_demands, read_grants, read_trust, render_trust, trust_file
+    from halo.workspace.trust import Demands, read_demands, read_grants, record_trust
 
     builder = open_builder(workspace)
     if builder.bundle is not None and not revoke:
@@ -38,7 +37,6 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
             hint="its agents reach their provider's own endpoint and this machine, no other",
         )
     places = builder.places
-    path = trust_file(places.home)
     demands = read_demands(places.tree())
     if not revoke:
         for line in _asked(demands):
@@ -53,13 +51,7 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
             raise UsageError("nobody is here to ask", hint="read the lines above, then: halo trust --yes")
         if not yes and not click.confirm(f"Trust {places.workspace} with this?", err=True):
             return 1
-    with hold(f"{path}.lock", what="the trust file", timeout=10):
-        entries = read_trust(places.home)
-        if revoke:
-            entries.pop(os.path.realpath(places.workspace), None)
-        else:
-            entries[os.path.realpath(places.workspace)] = demands.digests
-        replace_file(path, render_trust(entries), mode=0o600)
+    record_trust(places.home, places.workspace, None if revoke else demands.digests)
     click.echo("trust taken back" if revoke else "trusted", err=True)
     return 0
 
@@ -79,6 +71,53 @@ def _asked(demands: "Demands") -> "Iterator[str]":
         yield f"settings.yaml: a key of {provider} that is not yours is used for what you send"
     for name, model in demands.model_files:
         yield f"{_who(name)} loads the model file {model}, which native code reads"
+    for name, definition in demands.mcp:
+        yield f"settings.yaml: the MCP server {name} {_server(definition)}"
+    yield from _asked_of_tools(demands)
+
+
+def _asked_of_tools(demands: "Demands") -> "Iterator[str]":
+    """Say what agents would do beyond reading, and with what."""
+    from itertools import groupby
+
+    from halo.workspace.tool_demands import OWN_AGENTS
+
+    for agent, entries in groupby(demands.access, key=lambda entry: entry[0]):
+        if agent == OWN_AGENTS[0]:
+            yield "agents of yours and of Halo's templates may do here what their tools do, not only read"
+        else:
+            yield f"agent {agent} may use {', '.join(tool for _, tool in entries)}, not only read"
+    for setting, value in demands.tools:
+        yield f"settings.yaml: general.tools.{setting} {_OPENS[setting].format(value)}"
+    for name, variable in demands.variables:
+        yield f"settings.yaml: {name} brings the environment variable {variable} to commands"
+    for name in demands.secrets:
+        yield f"the secret {name} of your own settings may be used by commands of this workspace"
+
+
+_OPENS = {
+    "network": "lets commands in the sandbox reach the network",
+    "private_hosts": "lets web_fetch reach {}, whatever its address",
+    "writable": "lets commands in the sandbox write to {}",
+}
+
+
+def _server(definition: str) -> str:
+    """Say what a server is: what is started or spoken to, and what it is given."""
+    import shlex
+
+    import msgspec
+
+    from halo.workspace.mcp.servers import McpServer, is_loopback_address
+
+    server = msgspec.json.decode(definition, type=McpServer)
+    given = ", ".join(f"{name}={value}" for name, value in {**server.env, **server.headers}.items())
+    if server.url:
+        here = " (on this machine)" if is_loopback_address(server.url) else ""
+        return f"speaks to {server.url}{here}" + (f" with the headers {given}" if given else "")
+    where = f" in {server.cwd}" if server.cwd else ""
+    with_ = f" with {given} in its environment" if given else ""
+    return f"starts {shlex.join(server.command)}{where}{with_}"
 
 
 def _who(name: str) -> str:

@@ -11,6 +11,7 @@ from halo.compiler.context_files import context
 from halo.compiler.environment import environment
 from halo.compiler.fewshots import few_shots
 from halo.compiler.identity import body, identity_line, user_profile
+from halo.compiler.mcp_tools import mcp_tools
 from halo.compiler.prompts import bootstrap, prompts
 from halo.compiler.roster import roster
 from halo.compiler.rules import rules
@@ -20,6 +21,7 @@ from halo.compiler.visible_skills import listed_skills, skill_commands, visible_
 from halo.files.tree import Tree
 from halo.records.artifacts import SkillRef, TeamMember
 from halo.records.targets import AgentTarget
+from halo.records.tools import ToolSpec
 from halo.workspace.agents import read_agent, read_team
 from halo.workspace.layers import user_layer
 from halo.workspace.models.catalogue import read_facts
@@ -28,9 +30,11 @@ from halo.workspace.settings.disabling import refuse_disabled
 from halo.workspace.settings.general import read_general
 
 
-def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:
+def compile_agent(tree: Tree, target: AgentTarget, further: tuple[ToolSpec, ...] = ()) -> Compiled:
     """Compile the prompt of an agent target from the layers in `tree`.
 
+    `further` are tools that a program brings along, in its order; those that `target` does not permit are
+    left out as others are.
     Raises `LayerError` (file and line) for a broken layer, `UnknownNameError` for an unknown agent.
     """
     agent, general = read_agent(tree, target.agent), read_general(tree)
@@ -44,7 +48,8 @@ def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:
     team = read_team(tree, agent, job.general)
     listed = listed_skills(job) if job.full else ()
     skills = visible_skills(job, listed)
-    specs = usable_tools(job, tool_specs(agent, skills, target.access))
+    offered = mcp_tools(job)
+    specs = usable_tools(job, tool_specs(agent, skills, target.access, (*offered.specs, *further)))
     shown = few_shots(job, specs)
     parts = [
         *user_profile(job),
@@ -69,6 +74,6 @@ def compile_agent(tree: Tree, target: AgentTarget) -> Compiled:
         few_shots=shown.messages,
         few_shot_sources=shown.sources,
         commands=skill_commands(job, listed),
-        runtime=runtime(job),
+        runtime=runtime(job, offered.origins),
     )
     return assemble(target, present, offer, tuple(job.diagnostics))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from halo.compiler.compilation import Compilation
@@ -17,15 +18,19 @@ from halo.records.tools import (
     activate_skill,
 )
 from halo.workspace.agents import Agent
+from halo.workspace.layers import one_line
+from halo.workspace.mcp.names import PREFIX
 from halo.workspace.models.choice import line_of
 from halo.workspace.skills.reading import Skill
 
 
-def tool_specs(agent: Agent, skills: tuple[Skill, ...], access: Access) -> tuple[ToolSpec, ...]:
+def tool_specs(
+    agent: Agent, skills: tuple[Skill, ...], access: Access, mcp: tuple[ToolSpec, ...] = ()
+) -> tuple[ToolSpec, ...]:
     """Return the tools of `agent` in their fixed order.
 
-    Listed workspace tools, the session tools when it delegates, `draft`, `session_status`, and
-    `activate_skill` when skills are visible; of all these what `access` permits.
+    Listed workspace tools, the session tools when it delegates, `draft`, those of MCP servers,
+    `session_status`, and `activate_skill` when skills are visible; of all these what `access` permits.
     """
     listed = set(agent.config.tools)
     specs = [spec for spec in WORKSPACE_TOOLS if spec.name in listed]
@@ -33,6 +38,7 @@ def tool_specs(agent: Agent, skills: tuple[Skill, ...], access: Access) -> tuple
         specs.extend(SESSION_TOOLS)
     if DRAFT.name in listed:
         specs.append(LISTABLE_TOOLS[DRAFT.name])
+    specs.extend(mcp)
     specs.append(STATUS)
     if skills:
         specs.append(activate_skill(tuple(s.id for s in skills)))
@@ -73,11 +79,15 @@ def tool_list(agent: Agent, specs: tuple[ToolSpec, ...]) -> Part | None:
     """Name the tools, and say that there are no others. None without tools."""
     if not specs:
         return None
-    names = ", ".join(spec.name for spec in specs)
-    text = f"Your available tools: {names}. Only use tools in this list."
     document = agent.document
-    piece = Piece(text, document.source, document.line("tools"))
-    return Part("tools", "tools", agent.scope, document.source, (piece,))
+    pieces = []
+    lead = "Your available tools: "
+    for foreign, group in groupby(specs, key=lambda spec: spec.name.startswith(PREFIX)):
+        names = lead + ", ".join(spec.name for spec in group)
+        pieces.append(Piece(names, document.source, document.line("mcp" if foreign else "tools")))
+        lead = ", "
+    pieces.append(Piece(". Only use tools in this list.", document.source, document.line("tools")))
+    return Part("tools", "tools", agent.scope, document.source, tuple(pieces))
 
 
 _FORMAT = (
@@ -99,7 +109,7 @@ def call_format(job: Compilation, specs: tuple[ToolSpec, ...]) -> Part | None:
         "",
         _FORMAT,
         "",
-        *(f"- {_signature(spec)}: {spec.description}" for spec in specs),
+        *(f"- {_signature(spec)}: {one_line(spec.description)}" for spec in specs),
     ]
     line = line_of(job.tree, job.agent, model.source, (*model.path, "tool_mode"))
     piece = Piece("\n".join(lines), model.source, line)
@@ -118,6 +128,7 @@ def _signature(spec: ToolSpec) -> str:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    if "enum" in schema:
+    if isinstance(schema.get("enum"), list):
         return " | ".join(json.dumps(v) for v in schema["enum"])
-    return str(schema["type"])
+    kind = schema.get("type", "any")  # a server's schema may leave it out, or name several
+    return " | ".join(map(str, kind)) if isinstance(kind, list) else str(kind)

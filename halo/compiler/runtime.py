@@ -1,7 +1,7 @@
 """What the model that answers brings with it: the `runtime` block of an artifact, and tools it cannot use."""
 
 from halo.compiler.compilation import Compilation
-from halo.records.artifacts import Binding, Capabilities, Runtime
+from halo.records.artifacts import Api, Binding, Capabilities, McpTool, Runtime
 from halo.records.diagnostics import Diagnostic
 from halo.records.tools import ToolSpec
 from halo.workspace.settings.files import WORKSPACE_SETTINGS
@@ -18,8 +18,8 @@ _REPLY = 4096
 _SEEING = frozenset({"view_image"})
 
 
-def runtime(job: Compilation) -> Runtime:
-    """Collect all that a turn needs beside the text."""
+def runtime(job: Compilation, mcp: tuple[McpTool, ...] = ()) -> Runtime:
+    """Collect all that a turn needs beside the text; `mcp` says where tools of servers come from."""
     model, facts = job.model.model, job.facts
     return Runtime(
         binding=Binding(
@@ -31,7 +31,7 @@ def runtime(job: Compilation) -> Runtime:
             top_p=model.top_p,
             top_k=model.top_k,
             seed=model.seed,
-            api=model.api or "chat",
+            api=model.api or _api(job),
             cache=model.cache or "5m",
             thinking=model.thinking,
         ),
@@ -46,7 +46,15 @@ def runtime(job: Compilation) -> Runtime:
         max_messages=job.agent.config.context.max_messages,
         budgets=job.agent.config.budgets,
         policies=tuple(p for p in (job.agent.config.policy, _of_workspace(job).tools.policy) if p),
+        mcp=mcp,
     )
+
+
+def _api(job: Compilation) -> Api:
+    """Return the protocol that the catalogue names for the model; of another server it knows nothing."""
+    if job.facts is None or job.model.model.endpoint:
+        return "chat"
+    return job.facts.api or "chat"
 
 
 def _of_workspace(job: Compilation) -> General:

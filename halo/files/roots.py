@@ -55,6 +55,17 @@ class ConfinedRoot:
         os.close(fd)
         raise _special(rel)
 
+    def read(self, rel: str, limit: int) -> bytes:
+        """Return at most `limit` bytes of a regular file."""
+        fd = self.open(rel)
+        try:
+            if st_modes.S_ISDIR(os.fstat(fd).st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with open(fd, "rb", closefd=False) as file:
+                return file.read(limit)
+        finally:
+            os.close(fd)
+
     def stat(self, rel: str) -> os.stat_result:
         """Return the stat data of what `rel` is in the end, symlinks within the root followed."""
         return walk(self.path, rel, _lstat_unless_link)[0]

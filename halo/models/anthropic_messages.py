@@ -10,7 +10,7 @@ from halo.models.anthropic_wire import PROVIDER, MessagesStream, messages_body, 
 from halo.models.count_requests import count_failed, counted, read_count
 from halo.models.endpoints import is_own
 from halo.models.failures import Call, translate
-from halo.models.openai_chat import http_options, without_custom_headers
+from halo.models.provider_clients import READ_TIMEOUT, http_options, without_custom_headers
 from halo.models.rendering import Rendering
 
 if TYPE_CHECKING:
@@ -30,11 +30,17 @@ class AnthropicMessages:
 
     provider = PROVIDER
 
-    def __init__(self, endpoint: str, key: str, minimum: int | None = None) -> None:
-        """`minimum`: tokens of the shortest prefix that the model caches, None where that is not known."""
+    def __init__(
+        self, endpoint: str, key: str, minimum: int | None = None, *, read_timeout: float = READ_TIMEOUT
+    ) -> None:
+        """`minimum`: tokens of the shortest prefix that the model caches, None where that is not known.
+
+        `read_timeout`: seconds that the other side may be silent.
+        """
         self.endpoint = endpoint
         self._key = key
         self._minimum = minimum
+        self._read_timeout = read_timeout
         self._own = is_own(self.provider, endpoint)
         self._rendering = Rendering(render)
         self._client: anthropic.AsyncAnthropic | None = None
@@ -105,7 +111,9 @@ class AnthropicMessages:
                 max_retries=0,
                 default_headers=headers,
                 open_telemetry=False,
-                http_client=anthropic.DefaultAsyncHttpxClient(**http_options(self.endpoint)),
+                http_client=anthropic.DefaultAsyncHttpxClient(
+                    **http_options(self.endpoint, self._read_timeout)
+                ),
             )
         return self._client
 

@@ -1,57 +1,84 @@
-"""Chat Completions as JSON: requests out of neutral values, neutral values out of a stream's chunks.
+"""Requests of Chat Completions as JSON, in the dialects of those who speak it. Pure.
 
-Pure. Both `openai_chat` (through the real client) and `local` (plain HTTP to llama.cpp) speak it.
+`openai_chat` sends them through the real client, `local` over plain HTTP to llama.cpp. What comes back is
+read by `chat_stream`.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 
-from halo.models.adapter import Finished, ModelEvent, Request, StopReason, TextDelta, ThinkingDelta, alternate
-from halo.models.failures import Call, broke_off, malformed
-from halo.records.messages import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
+from halo.models.adapter import Request
+from halo.models.rendering import Render
+from halo.models.strict_schemas import is_strict
+from halo.records.artifacts import Binding
+from halo.records.messages import Block, Image, Message, Text, Thinking, ToolResult
 from halo.records.tools import ToolSpec
-from halo.records.usage import Usage
-
-_STOPS: dict[str, StopReason] = {
-    "length": "max_tokens",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "refusal",
-}
 
 
-def chat_body(request: Request, *, own: bool) -> dict[str, Any]:
-    """Build the body of a streamed call.
+class Dialect(msgspec.Struct, frozen=True):
+    """How one server's protocol differs from the next one's.
 
-    `own`: it goes to api.openai.com, which wants `max_completion_tokens` and knows no `top_k`; other
-    servers of this protocol know `max_tokens`.
+    `bound` names the field that bounds a reply, `sampling` the options that are understood. `schema`: how a
+    reply is constrained; `json_object` knows no schema, so that it is told in words. `thinking`: by
+    `reasoning_effort` alone, by a switch beside it, or not at all. `returns_thoughts`: the model's thoughts
+    go back to it.
     """
+
+    bound: Literal["max_tokens", "max_completion_tokens"]
+    sampling: tuple[str, ...]
+    schema: Literal["json_schema", "json_object"] = "json_schema"
+    thinking: Literal["effort", "switch", "none"] = "effort"
+    returns_thoughts: bool = False
+
+
+OPENAI = Dialect("max_completion_tokens", ("temperature", "top_p", "seed"))
+COMPATIBLE = Dialect("max_tokens", ("temperature", "top_p", "top_k", "seed"))
+LOCAL = Dialect("max_tokens", ("temperature", "top_p", "top_k", "seed"), thinking="none")
+DEEPSEEK = Dialect("max_tokens", ("temperature", "top_p"), "json_object", "switch", returns_thoughts=True)
+
+Json = dict[str, Any]
+
+
+def chat_body(request: Request, messages: Sequence[Json], dialect: Dialect) -> Json:
+    """Build the body of a streamed call out of its rendered history."""
     binding = request.binding
-    body: dict[str, Any] = {
+    body: Json = {
         "model": binding.model,
-        "messages": chat_messages(request.system, request.messages),
+        "messages": [*_system(request.prefix.system), *messages],
         "stream": True,
         "stream_options": {"include_usage": True},
-        ("max_completion_tokens" if own else "max_tokens"): binding.max_tokens,
+        dialect.bound: binding.max_tokens,
     }
-    for name in ("temperature", "top_p", "seed") if own else ("temperature", "top_p", "top_k", "seed"):
+    for name in dialect.sampling:
         value = getattr(binding, name)
         if value is not None:
             body[name] = value
-    if request.tools:
-        body["tools"] = chat_tools(request.tools)
+    body |= _thinking(binding, dialect)
+    if request.prefix.tools:
+        body["tools"] = chat_tools(request.prefix.tools)
+        if request.tool_choice == "none":
+            body["tool_choice"] = "none"
     if request.response_schema is not None:
-        body["response_format"] = {
-            "type": "json_schema",
-            # Not strict: strict mode allows no optional arguments, and Halo's tools have them.
-            "json_schema": {"name": "reply", "schema": request.response_schema, "strict": False},
-        }
+        _constrain(body, request.response_schema, dialect)
     return body
 
 
-def chat_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+def unsent(binding: Binding, dialect: Dialect) -> list[str]:
+    """Name the options of `binding` that this dialect has no word for."""
+    names = [
+        name
+        for name in ("top_k", "seed")
+        if name not in dialect.sampling and getattr(binding, name) is not None
+    ]
+    if binding.thinking is not None and binding.thinking.budget_tokens is not None:
+        names.append("thinking.budget_tokens")
+    return names
+
+
+def chat_tools(tools: Sequence[ToolSpec]) -> list[Json]:
     """Render tool specifications."""
     return [
         {
@@ -62,28 +89,81 @@ def chat_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
     ]
 
 
-def chat_messages(system: str, messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Render a history; consecutive messages of a role become one, each tool result its own message."""
-    out: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    for message in alternate(messages):
-        out.extend(_user(message) if message.role == "user" else _assistant(message))
-    return out
+def renderer(dialect: Dialect) -> Render:
+    """Return what renders one message whose neighbours have the other role."""
+    return partial(_render, dialect=dialect)
 
 
-def _assistant(message: Message) -> Iterator[dict[str, Any]]:
-    rendered: dict[str, Any] = {"role": "assistant", "content": message.text}
+def _system(system: str) -> list[Json]:
+    return [{"role": "system", "content": system}] if system else []
+
+
+def _thinking(binding: Binding, dialect: Dialect) -> Json:
+    asked = binding.thinking
+    if asked is None or dialect.thinking == "none":
+        return {}
+    effort = {"reasoning_effort": asked.effort} if asked.effort else {}
+    if dialect.thinking == "effort":
+        return effort
+    if asked.effort == "none":
+        return {"thinking": {"type": "disabled"}}
+    return {"thinking": {"type": "enabled"}, **effort}
+
+
+def _constrain(body: Json, schema: Json, dialect: Dialect) -> None:
+    if dialect.schema == "json_schema":
+        # Strict where the schema lets it be: strict mode allows no optional properties.
+        constraint = {"name": "reply", "schema": schema, "strict": is_strict(schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": constraint}
+        return
+    body["response_format"] = {"type": "json_object"}
+    told = "Answer with one JSON object and nothing else. It follows this JSON Schema: "
+    words = told + msgspec.json.encode(schema).decode()
+    messages = body["messages"]
+    # At the very end, so that the cached prefix stays what it is.
+    if messages and messages[-1]["role"] == "user":
+        messages[-1] = {**messages[-1], "content": _and(messages[-1]["content"], words)}
+    else:
+        messages.append({"role": "user", "content": words})
+
+
+def _and(content: str | list[Json], words: str) -> str | list[Json]:
+    if isinstance(content, str):
+        return f"{content}\n\n{words}"
+    return [*content, {"type": "text", "text": words}]
+
+
+def _render(message: Message, *, dialect: Dialect) -> Iterator[Json]:
+    """Render a message; each tool result is a message of its own."""
+    return _user(message) if message.role == "user" else _assistant(message, dialect)
+
+
+def _assistant(message: Message, dialect: Dialect) -> Iterator[Json]:
+    rendered: Json = {"role": "assistant", "content": message.text}
     if message.calls:
         rendered["tool_calls"] = [
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
             for c in message.calls
         ]
         rendered["content"] = message.text or None
-    # Thinking stays home: no server of this protocol takes it back.
-    if rendered["content"] or message.calls:
-        yield rendered
+    if not rendered["content"] and not message.calls:
+        return
+    if dialect.returns_thoughts:
+        # Also an empty one: without the field the request is refused.
+        rendered["reasoning_content"] = _own_thoughts(message)
+    yield rendered
 
 
-def _user(message: Message) -> Iterator[dict[str, Any]]:
+def _own_thoughts(message: Message) -> str:
+    """Return what the model itself thought, marked so by `chat_stream`; thoughts of others stay home."""
+    return "".join(
+        b.text
+        for b in message.content
+        if isinstance(b, Thinking) and b.provider_data is not None and b.provider_data.provider == "deepseek"
+    )
+
+
+def _user(message: Message) -> Iterator[Json]:
     pictures: list[Block] = []
     for block in message.content:
         if isinstance(block, ToolResult):
@@ -97,149 +177,8 @@ def _user(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": text}
 
 
-def _part(block: Text | Image) -> dict[str, Any]:
+def _part(block: Text | Image) -> Json:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
     url = f"data:{block.media_type};base64,{block.data}"
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-class _Function(msgspec.Struct):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class _CallDelta(msgspec.Struct):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-
-
-class _Delta(msgspec.Struct):
-    content: str | None = None
-    reasoning_content: str | None = None
-    refusal: str | None = None
-    tool_calls: list[_CallDelta] | None = None
-
-
-class _Choice(msgspec.Struct):
-    delta: _Delta | None = None
-    finish_reason: str | None = None
-
-
-class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_tokens_details: _PromptDetails | None = None
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice] = []
-    model: str | None = None
-    usage: _Usage | None = None
-
-
-class ChatStream:
-    """Gathers the chunks of one reply. `feed` each, then `finish`."""
-
-    def __init__(self, call: Call, *, calls_before: int = 0) -> None:
-        """`calls_before`: how many calls the history holds, for servers that send calls without an id."""
-        self._call = call
-        self._calls_before = calls_before
-        self._text: list[str] = []
-        self._thinking: list[str] = []
-        self._calls: dict[int, _CallDelta] = {}
-        self._stop: str | None = None
-        self._refused = False
-        self._usage = _Usage()
-        self._model = ""
-
-    def feed(self, chunk: object) -> list[ModelEvent]:
-        """Take a decoded chunk and return what it adds. Raises ProviderError when it is malformed."""
-        try:
-            parsed = msgspec.convert(chunk, _Chunk)
-        except msgspec.ValidationError as error:
-            raise malformed(self._call, str(error)) from error
-        self._model = parsed.model or self._model
-        self._usage = parsed.usage or self._usage
-        events: list[ModelEvent] = []
-        for choice in parsed.choices[:1]:
-            self._stop = choice.finish_reason or self._stop
-            if choice.delta is not None:
-                events.extend(self._add(choice.delta))
-        return events
-
-    def _add(self, delta: _Delta) -> Iterator[ModelEvent]:
-        if delta.reasoning_content:
-            self._thinking.append(delta.reasoning_content)
-            yield ThinkingDelta(delta.reasoning_content)
-        if delta.refusal:
-            self._refused = True
-        if text := (delta.content or "") + (delta.refusal or ""):
-            self._text.append(text)
-            yield TextDelta(text)
-        for part in delta.tool_calls or ():
-            self._add_call(part)
-
-    def _add_call(self, part: _CallDelta) -> None:
-        index = part.index
-        if index is None:
-            # Some servers leave the index out and send each call whole, with an id.
-            index = len(self._calls) if part.id or not self._calls else len(self._calls) - 1
-        call = self._calls.setdefault(index, _CallDelta(index, None, _Function("", "")))
-        call.id = call.id or part.id
-        if part.function is not None and call.function is not None:
-            call.function.name = (call.function.name or "") + (part.function.name or "")
-            call.function.arguments = (call.function.arguments or "") + (part.function.arguments or "")
-
-    def finish(self, digest: str) -> Finished:
-        """Build the whole reply. Raises ProviderError when the stream ended before the reply did."""
-        if self._stop is None:
-            raise broke_off(self._call)
-        calls = self._tool_calls()
-        stop = _STOPS.get(self._stop, "end")
-        if self._refused:
-            stop = "refusal"
-        elif calls and stop == "end":
-            stop = "tool_calls"  # some servers say "stop" after calls
-        content: list[Block] = []
-        if self._thinking:
-            content.append(Thinking("".join(self._thinking)))
-        if self._text or not calls:
-            content.append(Text("".join(self._text)))
-        return Finished(
-            Message("assistant", (*content, *calls)),
-            stop,
-            self._neutral_usage(),
-            self._model,
-            digest,
-        )
-
-    def _tool_calls(self) -> tuple[ToolCall, ...]:
-        calls: list[ToolCall] = []
-        for number, (_, part) in enumerate(sorted(self._calls.items()), self._calls_before + 1):
-            function = part.function or _Function()
-            if not function.name:
-                raise malformed(self._call, "a tool call without a name")
-            calls.append(ToolCall(part.id or f"call_{number}", function.name, function.arguments or "{}"))
-        return tuple(calls)
-
-    def _neutral_usage(self) -> Usage:
-        details = self._usage.prompt_tokens_details or _PromptDetails()
-        read, written = details.cached_tokens or 0, details.cache_write_tokens or 0
-        return Usage(
-            uncached=max(0, self._usage.prompt_tokens - read - written),
-            written=written,
-            read=read,
-            output=self._usage.completion_tokens,
-        )
-
-
-def calls_in(messages: Sequence[Message]) -> int:
-    """Count the tool calls of a history."""
-    return sum(len(m.calls) for m in messages)

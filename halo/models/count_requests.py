@@ -4,70 +4,30 @@ from typing import Any
 
 from halo.errors import HaloError, ProviderError
 from halo.models.adapter import Request
-from halo.models.anthropic_wire import messages_body
-from halo.models.chat_wire import chat_messages
 from halo.models.failures import Call, malformed, translate
+from halo.models.rendering import Render, Rendering
+from halo.models.responses_wire import renderer, responses_body
 
 # What `messages/count_tokens` takes of the body of a call; the rest does not change the count.
-_COUNTED = ("model", "messages", "system", "tools")
+_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
+
+# And `responses/input_tokens`.
+_COUNTED_RESPONSE = ("model", "input", "instructions", "tools", "tool_choice", "reasoning", "text")
 
 
-def count_body(request: Request) -> dict[str, Any]:
-    """Build the body of Anthropic's `messages/count_tokens`, without a response schema."""
-    body = messages_body(request)
+def counted(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a call to Anthropic that `messages/count_tokens` takes."""
     return {name: body[name] for name in _COUNTED if name in body}
 
 
-def responses_body(request: Request) -> dict[str, Any]:
+def responses_count_body(request: Request, render: Render | None = None) -> dict[str, Any]:
     """Build the body of OpenAI's `responses/input_tokens`.
 
-    Chat Completions has no endpoint that counts; Responses puts the same before the same models.
+    `render` renders the history; without it, thoughts that could go back are not counted.
     """
-    body: dict[str, Any] = {"model": request.binding.model, "input": _items(request)}
-    if request.system:
-        body["instructions"] = request.system
-    if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-                "strict": False,
-            }
-            for tool in request.tools
-        ]
-    if request.response_schema is not None:
-        schema = {"type": "json_schema", "name": "reply", "schema": request.response_schema, "strict": False}
-        body["text"] = {"format": schema}
-    return body
-
-
-def _items(request: Request) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    for message in chat_messages("", request.messages):
-        if message["role"] == "tool":
-            call = message["tool_call_id"]
-            items.append({"type": "function_call_output", "call_id": call, "output": message["content"]})
-            continue
-        if message["content"]:
-            items.append({"role": message["role"], "content": _content(message["content"])})
-        items.extend(
-            {"type": "function_call", "call_id": call["id"], **call["function"]}
-            for call in message.get("tool_calls", ())
-        )
-    return items
-
-
-def _content(content: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    if isinstance(content, str):
-        return content
-    return [
-        {"type": "input_text", "text": part["text"]}
-        if part["type"] == "text"
-        else {"type": "input_image", "detail": "auto", "image_url": part["image_url"]["url"]}
-        for part in content
-    ]
+    items = Rendering(render or renderer("", "", "")).of(request.messages).messages
+    body = responses_body(request, items, thinks=False)
+    return {name: body[name] for name in _COUNTED_RESPONSE if name in body}
 
 
 def read_count(answered: object, call: Call) -> int:

@@ -14,6 +14,7 @@ from halo.errors import StartError, UnknownNameError
 OWN_ENDPOINTS: dict[str, str] = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
+    "deepseek": "https://api.deepseek.com",
 }
 
 # Scheme, host (name, IPv4 or bracketed IPv6), port, path. No user info, query, fragment, backslash, space,
@@ -58,8 +59,8 @@ def normalise(provider: str, endpoint: str) -> str:
     """Return the base address that the provider's client takes; empty means the provider's own.
 
     An OpenAI endpoint includes `/v1` (added when there is no path at all), Anthropic's does not (a final
-    one is dropped, as the client adds it). A trailing slash is harmless. Raises StartError when it is
-    no address, UnknownNameError for a provider without endpoints.
+    one is dropped, as the client adds it), DeepSeek's is taken as it is. A trailing slash is harmless.
+    Raises StartError when it is no address, UnknownNameError for a provider without endpoints.
     """
     own = _own(provider)
     if not endpoint.strip():

@@ -5,15 +5,42 @@ and this module imports neither. A key never stands in a message: texts of the o
 it, and the text of a 401 is not shown at all, because providers repeat parts of the key in it.
 """
 
-import json
+import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from halo.errors import HaloError, ProviderError
+from halo.errors import Fault, HaloError, ProviderError
+from halo.models.error_bodies import codes_of, message_of
+from halo.models.overflow_words import is_overflow
+from halo.models.retry_after import seconds_to_wait
 
 _LONGEST = 400  # characters of the other side's text that are shown
 
+
+# Words of the machine for an account that pays nothing more: no wait helps, even where the status is 429.
+_UNPAID = frozenset(
+    {"insufficient_quota", "billing_hard_limit_reached", "billing_error", "account_deactivated"}
+)
+
+# The status that the type of an error in the middle of a stream has elsewhere; what is not here may pass.
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "insufficient_quota": 429,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+# What passes by itself, beside everything from 500 on: a slow request, a lock that another one holds.
+_PASSING = frozenset({408, 409, 425})
 
 # What the clients raise when an event is not what they take for granted.
 _STUMBLES = (ValueError, TypeError, AttributeError, LookupError, msgspec.MsgspecError)
@@ -41,12 +68,13 @@ def translate(error: Exception, call: Call) -> HaloError:
     """Turn what a client, httpx2 or a JSON parser raised into the error that the user sees."""
     import httpx2
 
-    if isinstance(error, HaloError):
-        return error
+    if (own := _own_cause(error)) is not None:
+        return own
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status >= 400:
         body = getattr(error, "body", None)
-        return from_status(status, body if body is not None else str(error), call)
+        headers = getattr(getattr(error, "response", None), "headers", {})
+        return from_status(status, body if body is not None else str(error), call, headers)
     if isinstance(status, int) and 300 <= status < 400:
         return _redirected(call)
     cause = _transport_cause(error)
@@ -56,53 +84,97 @@ def translate(error: Exception, call: Call) -> HaloError:
         return ProviderError(
             f"{call.provider} at {call.endpoint} did not answer in time",
             hint="try again; a server on this machine may still be loading its model",
+            kind="transient",
         )
     if isinstance(cause, httpx2.HTTPError):
         return broke_off(call, str(cause))
     if isinstance(error, _STUMBLES) or "Validation" in type(error).__name__:
         return malformed(call, str(error))
     body = getattr(error, "body", None)
-    text = call.redact(_message(body) or str(error))
-    return ProviderError(f"{call.provider} at {call.endpoint} failed: {text}", hint="try again")
+    return in_stream(body if body is not None else str(error), call)
 
 
-def from_status(status: int, body: object, call: Call) -> HaloError:
-    """Build the error for an HTTP status; `body` is the decoded or raw body of the answer."""
+def in_stream(body: object, call: Call) -> HaloError:
+    """Build the error for an error event in the middle of an answer that began well."""
+    error: Any = body.get("error", body) if isinstance(body, dict) else {}
+    number = error.get("code") if isinstance(error, dict) else None
+    known = [_STATUS_OF[code] for code in codes_of(body) if code in _STATUS_OF]
+    if not known and isinstance(number, int) and 400 <= number < 600:
+        known = [number]
+    if known:
+        return from_status(known[0], body, call)
+    text = call.redact(message_of(body)) or "no reason given"
+    if is_overflow(0, codes_of(body), text):
+        return from_status(400, body, call)
+    return ProviderError(
+        f"{call.provider} at {call.endpoint} failed: {text}", hint="try again", kind="transient"
+    )
+
+
+def from_status(
+    status: int, body: object, call: Call, headers: Mapping[str, str] | None = None, now: float | None = None
+) -> HaloError:
+    """Build the error for an HTTP status; `body` is the decoded or raw body of the answer.
+
+    `headers` may say when to come again. `now`: seconds since the epoch, by default the time.
+    """
     if 300 <= status < 400:
         return _redirected(call)
-    said = _message(body)
+    said = message_of(body)
     text = call.redact(said) or "no reason given"
     where = f"{call.provider} at {call.endpoint}"
-    if status == 401:
+    codes = codes_of(body)
+    if status == 401 or "API_KEY_INVALID" in codes:
         return ProviderError(
-            f"{where} does not accept the key (401)",
+            f"{where} does not accept the key ({status})",
             hint=f"check `{call.provider}.secrets.api_key` in the settings, or the environment variable",
+            kind="auth",
         )
-    if _is_overflow(body, said):
+    if is_overflow(status, codes, said):
         return ProviderError(
             f"the request is too long for {call.model!r}: {text}",
             hint="shorten the prompt or the session, or choose a model with a larger context",
+            kind="overflow",
+        )
+    if status == 402 or not codes.isdisjoint(_UNPAID) or "credit balance is too low" in said.lower():
+        return ProviderError(
+            f"{where} wants to be paid first ({status}): {text}",
+            hint="check the balance and the limits of the account that the key belongs to",
+            kind="auth",
         )
     if status == 403:
-        return ProviderError(f"{where} forbids this (403): {text}", hint="check what the key may do")
+        return ProviderError(
+            f"{where} forbids this (403): {text}", hint="check what the key may do", kind="auth"
+        )
     if status == 404:
         return ProviderError(
             f"{where} does not know model {call.model!r} (404): {text}",
             hint="check `model.id` and `endpoint` in agent.yaml; an OpenAI endpoint includes /v1, "
             "Anthropic's does not",
         )
+    if status != 429 and status < 500 and status not in _PASSING:
+        return ProviderError(f"{where} rejects the request ({status}): {text}")
+    after = seconds_to_wait(headers or {}, body, time.time() if now is None else now)
+    return _passing(status, f"({status}): {text}", where, after)
+
+
+def _passing(status: int, why: str, where: str, after: float | None) -> ProviderError:
+    """Build the error for what may go through the next time."""
+    kind: Fault = "rate_limit" if status == 429 else "transient"
     if status == 429:
-        return ProviderError(f"{where} asks to slow down (429): {text}", hint="wait a moment and try again")
-    if status >= 500:
-        return ProviderError(f"{where} failed ({status}): {text}", hint="try again later")
-    return ProviderError(f"{where} rejects the request ({status}): {text}")
+        what, hint = f"{where} asks to slow down", "wait a moment and try again"
+    else:
+        what, hint = f"{where} failed", "try again later"
+    return ProviderError(f"{what} {why}", hint=hint, kind=kind, retry_after=after)
 
 
 def broke_off(call: Call, reason: str = "") -> ProviderError:
     """Build the error for a stream that ended before its end."""
     why = f" ({call.redact(reason)})" if reason else ""
     return ProviderError(
-        f"the answer of {call.provider} at {call.endpoint} broke off{why}", hint="send the message again"
+        f"the answer of {call.provider} at {call.endpoint} broke off{why}",
+        hint="send the message again",
+        kind="transient",
     )
 
 
@@ -111,6 +183,7 @@ def malformed(call: Call, reason: str) -> ProviderError:
     return ProviderError(
         f"{call.provider} at {call.endpoint} sent an event that cannot be read: {call.redact(reason)}",
         hint="check that `endpoint` speaks the protocol of this provider",
+        kind="protocol",
     )
 
 
@@ -127,7 +200,18 @@ def _unreachable(cause: Exception, call: Call) -> ProviderError:
     return ProviderError(
         f"cannot reach {call.provider} at {call.endpoint}: {reason}",
         hint="check `endpoint` in agent.yaml and the network, or start the server that should listen there",
+        kind="transient",
     )
+
+
+def _own_cause(error: BaseException) -> HaloError | None:
+    """Return the error that Halo itself raised below a client, which wraps whatever comes through."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, HaloError):
+            return seen
+        seen = seen.__cause__
+    return None
 
 
 def _transport_cause(error: BaseException) -> BaseException:
@@ -140,35 +224,3 @@ def _transport_cause(error: BaseException) -> BaseException:
             return seen
         seen = seen.__cause__
     return error
-
-
-def _message(body: object) -> str:
-    """Find the reason in an error body: `{"error": {"message": …}}`, `{"message": …}`, or text."""
-    if isinstance(body, (str, bytes)):
-        text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-        try:
-            decoded = json.loads(text)
-        except ValueError:
-            return text
-        return _message(decoded) if isinstance(decoded, dict) else text
-    if not isinstance(body, dict):
-        return ""
-    inner: Any = body.get("error", body)
-    if isinstance(inner, str):
-        return inner
-    if isinstance(inner, dict) and isinstance(inner.get("message"), str):
-        return str(inner["message"])
-    return json.dumps(body, ensure_ascii=False)
-
-
-def _is_overflow(body: object, said: str) -> bool:
-    """Say whether the request was longer than the context; every provider says it in its own words."""
-    words = said.lower()
-    code = json.dumps(body) if isinstance(body, dict) else str(body)
-    return (
-        "context_length_exceeded" in code
-        or "exceed_context_size" in code
-        or "prompt is too long" in words
-        or "maximum context length" in words
-        or "exceeds the available context size" in words
-    )

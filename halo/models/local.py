@@ -15,11 +15,13 @@ import msgspec
 from halo.errors import BusyError, ModelFileError, ProviderError
 from halo.files.digests import sha256
 from halo.models import llama
-from halo.models.adapter import Finished, ModelEvent, Notice, Request, body_digest
+from halo.models.adapter import ModelEvent, Notice, Request
 from halo.models.catalogue import KNOWN_MODELS, resolve
-from halo.models.chat_wire import ChatStream, calls_in, chat_body, chat_tools
+from halo.models.chat_stream import ChatStream
+from halo.models.chat_wire import LOCAL, chat_body, chat_tools, renderer
 from halo.models.failures import Call
 from halo.models.gguf import ModelFile, verify
+from halo.models.rendering import Rendering
 from halo.models.state_keys import key_of
 from halo.models.states import StateStore
 from halo.records.tools import ToolSpec
@@ -51,6 +53,7 @@ class Local:
         self._file: ModelFile | None = None
         self._engine: llama.Engine | None = None
         self._client: LlamaClient | None = None
+        self._rendering = Rendering(renderer(LOCAL))
         self._slot = ""  # key of the state that the slot's content begins with
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
@@ -74,28 +77,24 @@ class Local:
                         restored = step.tokens
                     else:
                         computed = step.tokens
-            body = {**chat_body(request, own=False), "cache_prompt": True, "id_slot": 0}
-            reply = ChatStream(self._call(), calls_before=calls_in(request.messages))
+            rendered = self._rendering.of(request.messages)
+            chat = chat_body(request, rendered.messages, LOCAL)
+            body = {**chat, "cache_prompt": True, "id_slot": 0}
+            reply = ChatStream(self._call(), rendered.digest_with({**body, "system": prefix.system}))
             async with aclosing(client.chat(body)) as chunks:
                 async for chunk in chunks:
                     for event in reply.feed(chunk):
                         yield event
-            finished = reply.finish(body_digest(body))
+            finished = reply.finish(body)
             usage = _counted(finished.usage, computed)
-            yield Finished(
-                finished.message,
-                finished.stop_reason,
-                usage,
-                finished.model,
-                finished.request_digest,
-                restored,
-            )
+            yield msgspec.structs.replace(finished, usage=usage, restored=restored)
 
     async def count(self, request: Request) -> int:
         """Count the tokens of a request by the model's own tokenizer and chat template; loads the model."""
         async with self._turn:
             client = await self._load(await self._model_file())
-            return await client.count_chat(chat_body(request, own=False))
+            rendered = Rendering(renderer(LOCAL)).of(request.messages)
+            return await client.count_chat(chat_body(request, rendered.messages, LOCAL))
 
     async def prepare_state(self, static_prefix: str, tools: tuple[ToolSpec, ...] = ()) -> Prepared:
         """Compute and save the state of a static prefix ahead of time, unless it is there.

@@ -1,85 +1,122 @@
-"""Provider `openai`: Chat Completions through the real client, at OpenAI or any server that speaks it."""
+"""Providers `openai` and `deepseek`: Chat Completions through the real client.
 
-import os
+At the provider itself, or at any server that speaks the protocol.
+"""
+
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from halo.models.adapter import ModelEvent, Request, body_digest
-from halo.models.chat_wire import ChatStream, calls_in, chat_body
-from halo.models.count_requests import count_failed, read_count, responses_body
-from halo.models.endpoints import is_loopback, is_own
+from halo.errors import ProviderError
+from halo.models.adapter import ModelEvent, Notice, Request
+from halo.models.chat_stream import ChatStream
+from halo.models.chat_wire import COMPATIBLE, DEEPSEEK, OPENAI, chat_body, renderer, unsent
+from halo.models.count_requests import count_failed, read_count, responses_count_body
+from halo.models.endpoints import is_own
 from halo.models.failures import Call, translate
+from halo.models.openai_cache import cache_fields, marked_system, wants_mark
+from halo.models.provider_clients import READ_TIMEOUT, events_of, openai_client
+from halo.models.rendering import Rendering
+from halo.records.artifacts import UNKNOWN_CAPABILITIES, Capabilities
+from halo.records.usage import Usage
 
 if TYPE_CHECKING:
     import openai
 
-# Seconds. Prefill on a slow machine is silent for minutes; a connection is there at once or not at all.
-_TIMEOUT = 600.0
-_CONNECT_TIMEOUT = 10.0
-
-# The client reads these headers from the environment; another endpoint has no business with them.
-_OWN_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
+_NAMES = {"openai": "OpenAI", "deepseek": "DeepSeek"}
 
 
 class OpenAIChat:
     """Speaks to one endpoint (normalised) with one key; the client is made on first use."""
 
-    provider = "openai"
+    def __init__(
+        self,
+        endpoint: str,
+        key: str,
+        *,
+        provider: str = "openai",
+        capabilities: Capabilities = UNKNOWN_CAPABILITIES,
+        minimum: int | None = None,
+        read_timeout: float = READ_TIMEOUT,
+    ) -> None:
+        """`minimum`: tokens of the shortest prefix that the model caches, None where that is not known.
 
-    def __init__(self, endpoint: str, key: str) -> None:
+        `read_timeout`: seconds that the other side may be silent.
+        """
+        self.provider = provider
         self.endpoint = endpoint
         self._key = key
+        self._capabilities = capabilities
+        self._minimum = minimum
+        self._read_timeout = read_timeout
+        self._own = is_own(provider, endpoint)
+        self._dialect = DEEPSEEK if provider == "deepseek" else OPENAI if self._own else COMPATIBLE
+        self._rendering = Rendering(renderer(self._dialect))
         self._client: openai.AsyncOpenAI | None = None
+        self._noticed: set[str] = set()
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """Run one call; see `Adapter.stream`."""
-        body = chat_body(request, own=is_own(self.provider, self.endpoint))
-        digest = body_digest(body)
+        for name in unsent(request.binding, self._dialect):
+            notice = f"{_NAMES[self.provider]} has no `{name}`; it is not sent"
+            if self._once(notice):
+                yield Notice(notice)
+        rendered = self._rendering.of(request.messages)
+        body = chat_body(request, rendered.messages, self._dialect)
+        # The rendered history is in the digest by its own; what stands around it is named beside the body.
+        around = {"system": request.prefix.system, "schema": request.response_schema}
+        digest = rendered.digest_with({**body, **around})
         call = Call(self.provider, self.endpoint, request.binding.model, self._key)
-        reply = ChatStream(call, calls_before=calls_in(request.messages))
+        reply = ChatStream(call, digest, marks_thoughts=self._dialect.returns_thoughts)
+        sent = self._cached(request, body)
         try:
-            async with aclosing(self._chunks(body)) as chunks:
+            async with aclosing(events_of(self._open(), "/chat/completions", sent)) as chunks:
                 async for chunk in chunks:
                     for event in reply.feed(chunk):
                         yield event
         except Exception as error:
             raise translate(error, call) from error
-        yield reply.finish(digest)
+        finished = reply.finish(sent)
+        notice = f"{self.provider} at {self.endpoint} says nothing of tokens: they are not counted"
+        if finished.usage == Usage() and self._once(notice):
+            yield Notice(notice)
+        yield finished
+
+    def _once(self, notice: str) -> bool:
+        new = notice not in self._noticed
+        self._noticed.add(notice)
+        return new
+
+    def _cached(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body with what asks OpenAI to cache; other servers refuse what they do not know."""
+        if self.provider != "openai" or not self._own:
+            return body
+        body = body | cache_fields(request, self._capabilities)
+        if wants_mark(request, self._capabilities, self._minimum):
+            system = {"role": "system", "content": marked_system(request, "text")}
+            body["messages"] = [system, *body["messages"][1:]]
+        return body
 
     async def count(self, request: Request) -> int:
-        """Ask for the tokens of a request; see `Adapter.count`."""
+        """Ask for the tokens of a request; see `Adapter.count`.
+
+        Chat Completions has no endpoint that counts; OpenAI's Responses puts the same before the same models.
+        """
+        if self.provider == "deepseek":
+            raise ProviderError(
+                "deepseek has no endpoint that counts tokens",
+                hint="leave --ask away: the count is an estimate then",
+            )
         call = Call(self.provider, self.endpoint, request.binding.model, self._key)
         try:
-            answered = await self._open().responses.input_tokens.count(**responses_body(request))
-            return read_count(answered, call)
+            body = responses_count_body(request)
+            return read_count(await self._open().responses.input_tokens.count(**body), call)
         except Exception as error:
             raise count_failed(error, call) from error
 
-    async def _chunks(self, body: dict[str, Any]) -> AsyncGenerator[object, None]:
-        known = dict(body)
-        extra = {name: known.pop(name) for name in ("top_k",) if name in known}
-        stream = await self._open().chat.completions.create(**known, extra_body=extra or None)
-        async with stream:
-            async for chunk in stream:
-                # `mode="json"` would rewrite what a server sent beside the protocol; plain values suffice.
-                yield chunk.to_dict(mode="python", warnings=False)
-
     def _open(self) -> "openai.AsyncOpenAI":
         if self._client is None:
-            import openai
-
-            headers: dict[str, Any] = {}
-            if not is_own(self.provider, self.endpoint):
-                headers = dict.fromkeys(_OWN_HEADERS, openai.omit)
-                headers |= without_custom_headers("OPENAI_CUSTOM_HEADERS", self._key, openai.omit)
-            self._client = openai.AsyncOpenAI(
-                api_key=self._key,
-                base_url=self.endpoint,
-                max_retries=0,
-                default_headers=headers,
-                http_client=openai.DefaultAsyncHttpxClient(**http_options(self.endpoint)),
-            )
+            self._client = openai_client(self.provider, self.endpoint, self._key, self._read_timeout)
         return self._client
 
     async def close(self) -> None:
@@ -87,28 +124,3 @@ class OpenAIChat:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
-
-
-def http_options(endpoint: str) -> dict[str, Any]:
-    """Return the options of the HTTP client below a provider's client."""
-    import httpx2
-
-    loopback = is_loopback(endpoint)
-    return {
-        "timeout": httpx2.Timeout(_TIMEOUT, connect=_CONNECT_TIMEOUT),
-        "follow_redirects": False,
-        # A proxy of the environment must not see what is meant for this machine.
-        "trust_env": not loopback,
-        # Servers on this machine (llama.cpp's) drop idle connections when they like; a new one is free.
-        "limits": httpx2.Limits(max_keepalive_connections=0 if loopback else 20),
-    }
-
-
-def without_custom_headers(variable: str, key: str, omit: object) -> dict[str, object]:
-    """Return headers that undo those which a client would take from an environment variable.
-
-    `omit` is the client's mark for a header that is not sent; an Authorization is set right again.
-    """
-    lines = os.environ.get(variable, "").split("\n")
-    names = [name.strip() for name, colon, _ in (line.partition(":") for line in lines) if colon]
-    return {name: f"Bearer {key}" if name.lower() == "authorization" else omit for name in names}

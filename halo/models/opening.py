@@ -8,11 +8,15 @@ from halo.models.catalogue import resolve
 from halo.models.endpoints import OWN_ENDPOINTS, check_key_may_go, is_loopback, is_own, normalise
 from halo.models.local import Local, Prepared
 from halo.models.schema_calls import SchemaCalls
-from halo.records.artifacts import PROVIDERS, Binding, ToolMode
+from halo.records.artifacts import PROVIDERS, UNKNOWN_CAPABILITIES, Binding, Capabilities, ToolMode
 from halo.records.tools import ToolSpec
 
 # The variable that holds a provider's key when the settings do not.
-KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+KEY_VARIABLES = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "deepseek": "DEEPSEEK_API_KEY",
+}
 
 # Clients insist on a key; servers on this machine and trusted ones may want none.
 _NO_KEY = "not-needed"
@@ -28,13 +32,17 @@ def open_adapter(
     cache: str,
     base_dir: str,
     threads: int | None = None,
+    min_cacheable: int | None = None,
+    capabilities: Capabilities = UNKNOWN_CAPABILITIES,
 ) -> Adapter:
     """Return the adapter for `binding`; nothing is loaded or connected yet.
 
     `key` is the provider's, None when there is none; `trusted` says that `halo trust` allowed the
     endpoint. `context_tokens`, `cache`, `base_dir` (for relative model paths) and `threads` (None: see
-    `llama.default_threads`) concern the provider `local`. Raises UnknownNameError for the provider,
-    MissingKeyError, StartError when the key may not go to the endpoint.
+    `llama.default_threads`) concern the provider `local`. `min_cacheable`: tokens of the shortest prefix that
+    the model's provider caches, None where that is not known; `capabilities`: what the model can do, as the
+    catalogue has it. Raises UnknownNameError for the provider, MissingKeyError, StartError when the key may
+    not go to the endpoint.
     """
     adapter: Adapter
     if binding.provider == "local":
@@ -42,7 +50,7 @@ def open_adapter(
             binding, context_tokens=context_tokens, cache=cache, base_dir=base_dir, threads=threads
         )
     elif binding.provider in OWN_ENDPOINTS:
-        adapter = _open_remote(binding, key, trusted=trusted)
+        adapter = _open_remote(binding, key, trusted, min_cacheable, capabilities)
     else:
         raise UnknownNameError.of("provider", binding.provider, sorted(PROVIDERS))
     return SchemaCalls(adapter) if tool_mode == "schema" else adapter
@@ -99,7 +107,13 @@ async def prepare_state(
         await local.close()
 
 
-def _open_remote(binding: Binding, key: str | None, *, trusted: bool) -> Adapter:
+def _open_remote(
+    binding: Binding,
+    key: str | None,
+    trusted: bool,
+    min_cacheable: int | None,
+    capabilities: Capabilities,
+) -> Adapter:
     provider = binding.provider
     endpoint = normalise(provider, binding.endpoint)
     # Also without a key: the prompt itself must not go to an address that nobody allowed.
@@ -112,10 +126,14 @@ def _open_remote(binding: Binding, key: str | None, *, trusted: bool) -> Adapter
                 f"{KEY_VARIABLES[provider]}; `provider: local` needs none",
             )
         key = _NO_KEY
-    if provider == "openai":
+    if provider == "openai" and binding.api == "responses":
+        from halo.models.openai_responses import OpenAIResponses
+
+        return OpenAIResponses(endpoint, key, binding.model, capabilities=capabilities, minimum=min_cacheable)
+    if provider in ("openai", "deepseek"):
         from halo.models.openai_chat import OpenAIChat
 
-        return OpenAIChat(endpoint, key)
+        return OpenAIChat(endpoint, key, provider=provider, capabilities=capabilities, minimum=min_cacheable)
     from halo.models.anthropic_messages import AnthropicMessages
 
-    return AnthropicMessages(endpoint, key)
+    return AnthropicMessages(endpoint, key, min_cacheable)

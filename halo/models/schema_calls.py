@@ -14,7 +14,7 @@ import msgspec
 
 from halo.errors import ProviderError, StartError
 from halo.models.adapter import Adapter, Finished, ModelEvent, Request, TextDelta
-from halo.models.chat_wire import calls_in
+from halo.models.call_ids import calls_in
 from halo.records.messages import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
 from halo.records.tools import ToolSpec
 
@@ -98,8 +98,28 @@ def _calls(request: Request) -> bool:
 def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
     """Build the JSON Schema of a reply: an answer in words, or one call of one of `tools`."""
     answer = _object(reply={"type": "string"})
-    calls = [_object(tool={"type": "string", "const": t.name}, arguments=t.parameters) for t in tools]
+    calls = [
+        _object(
+            tool={"type": "string", "const": t.name},
+            arguments=_moved(t.parameters, f"#/anyOf/{i}/properties/arguments"),
+        )
+        for i, t in enumerate(tools, 1)
+    ]
     return {"anyOf": [answer, *calls]}
+
+
+def _moved(schema: Any, to: str) -> Any:
+    """Let what a schema refers to in itself (as those of MCP servers do) be found where it stands now."""
+    if isinstance(schema, list):
+        return [_moved(item, to) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: to + value[1:]
+        if key == "$ref" and isinstance(value, str) and value.startswith("#")
+        else _moved(value, to)
+        for key, value in schema.items()
+    }
 
 
 def render(messages: Sequence[Message]) -> tuple[Message, ...]:

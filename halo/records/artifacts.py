@@ -138,13 +138,28 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     """What a model can do, as the model catalogue has it; None where nobody knows.
 
     `tools`: calls by the provider's own protocol; `images`: it sees them; `thinking`: it can reason before it
-    answers; `prompt_cache`: a prefix that was sent before costs less.
+    answers; `prompt_cache`: a prefix that was sent before costs less; `cache_marks`: the request may mark where
+    that prefix ends; `cache_retention`: it may ask for a day of it.
     """
 
     tools: bool | None = None
     images: bool | None = None
     thinking: bool | None = None
     prompt_cache: bool | None = None
+    cache_marks: bool | None = None
+    cache_retention: bool | None = None
+
+
+UNKNOWN_CAPABILITIES = Capabilities()
+
+
+class McpTool(msgspec.Struct, frozen=True):
+    """A tool of an MCP server: `name` in the tool list is `tool` of `server`; `digest` is that of the lock."""
+
+    name: str
+    server: str
+    tool: str
+    digest: str
 
 
 class Runtime(msgspec.Struct, frozen=True):
@@ -153,6 +168,7 @@ class Runtime(msgspec.Struct, frozen=True):
     `min_cacheable_tokens`: the shortest prefix that the provider caches, None where that is not known.
     `strategies` are tried in this order when the history fills more than `compress_at` of the window;
     `max_messages` caps it whatever it fills. Each of `policies` decides about a call; the strictest counts.
+    `mcp` says where the tools of MCP servers come from.
     """
 
     binding: Binding
@@ -167,6 +183,7 @@ class Runtime(msgspec.Struct, frozen=True):
     max_messages: int | None = None
     budgets: Budgets = Budgets()
     policies: tuple[tuple[PolicyRule, ...], ...] = ()
+    mcp: tuple[McpTool, ...] = ()
 
 
 class FewShotSource(msgspec.Struct, frozen=True):

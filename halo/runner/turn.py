@@ -5,11 +5,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import NamedTuple
 
-from halo.models.adapter import Adapter, Finished, Notice, Request, TextDelta, ThinkingDelta
+from halo.models.adapter import Adapter, Finished, Notice, Request, Retrying, TextDelta, ThinkingDelta
+from halo.models.prefix import Prefix
 from halo.records.artifacts import Artifact
 from halo.records.events import (
+    ContextShortened,
     EndReason,
     MessageAdded,
+    Repaired,
     ToolResultAdded,
     TurnEnded,
     UsageReported,
@@ -25,7 +28,18 @@ MOST_STEPS = 25
 
 NOT_RUN = "This call was not run: the provider refused to go on."
 
-TurnEvent = MessageAdded | ToolResultAdded | UsageReported | TurnEnded | TextDelta | ThinkingDelta | Notice
+TurnEvent = (
+    MessageAdded
+    | ToolResultAdded
+    | UsageReported
+    | ContextShortened
+    | Repaired
+    | TurnEnded
+    | TextDelta
+    | ThinkingDelta
+    | Retrying
+    | Notice
+)
 
 
 class Turn(NamedTuple):
@@ -48,15 +62,18 @@ async def run_turn(
     """
     runtime = turn.artifact.manifest.runtime
     assert runtime is not None  # noqa: S101  # agents have one
-    history = (*turn.artifact.manifest.few_shots, *turn.history)
+    manifest = turn.artifact.manifest
+    prefix = Prefix(
+        turn.system.text,
+        turn.system.static_prefix,
+        manifest.tools,
+        manifest.few_shots,
+        manifest.fingerprint,
+    )
+    history = turn.history
+    taken = call_ids(manifest.few_shots)
     for _ in range(MOST_STEPS):
-        request = Request(
-            system=turn.system.text,
-            static_prefix=turn.system.static_prefix,
-            messages=history,
-            tools=turn.artifact.manifest.tools,
-            binding=runtime.binding,
-        )
+        request = Request(prefix, history, runtime.binding)
         finished: Finished | None = None
         async with aclosing(adapter.stream(request)) as events:
             async for event in events:
@@ -66,7 +83,7 @@ async def run_turn(
                     yield event
         assert finished is not None  # noqa: S101  # the adapter's promise
         message = finished.message if finished.message.content else Message("assistant", (Text(""),))
-        message = fresh_ids(message, call_ids(history))
+        message = fresh_ids(message, taken | call_ids(history))
         yield MessageAdded(message)
         yield UsageReported(
             provider=adapter.provider,

@@ -9,7 +9,7 @@ import msgspec
 from halo.errors import LogError, UsageError
 from halo.files.seal import machine_key
 from halo.records.events import SessionCreated, SessionTarget
-from halo.records.targets import AgentTarget
+from halo.records.targets import Access, AgentTarget
 from halo.sessions.find import find_session, newest, session_seal
 from halo.sessions.folder import OpenSession, SessionFolder, check_writable
 from halo.sessions.ids import new_session_id
@@ -55,16 +55,18 @@ def choose(
     named: str | None,
     new: bool,
     profile: str = "",
+    access: Access | None = None,
 ) -> Choice:
     """Choose: `named` must exist; without it and without `new` the newest that `origin` began with the agent.
 
     `agent` None: whoever the named session is with, else `default`. A named session with another agent
     is the user's mistake: it is never carried on by somebody else. `profile` is for this turn: a session does
-    not remember it. Raises `LogError` for a named session that cannot be read; others that cannot are passed
-    over with a notice.
+    not remember it. `access` is that of the session unless it is given. Raises `LogError` for a named session
+    that cannot be read; others that cannot are passed over with a notice.
     """
     choice = _choose(sessions, agent, origin, home=home, named=named, new=new)
-    return choice._replace(target=msgspec.structs.replace(choice.target, profile=profile))
+    access = access or choice.target.access
+    return choice._replace(target=msgspec.structs.replace(choice.target, profile=profile, access=access))
 
 
 def _choose(

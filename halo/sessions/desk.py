@@ -1,6 +1,7 @@
 """What a turn is set up with: artifacts, the model, slot values, tools."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -11,38 +12,55 @@ from halo.models.adapter import Adapter
 from halo.models.opening import open_adapter
 from halo.records.artifacts import Artifact, Binding
 from halo.records.messages import Message
-from halo.records.targets import AgentTarget, SkillTarget, Target
+from halo.records.policies import PolicyRule
+from halo.records.targets import Access, AgentTarget, SkillTarget, Target
 from halo.records.tools import SESSION_TOOLS
 from halo.runner.slots import fill
 from halo.runner.turn import Turn
+from halo.sessions.access import allow, refused
 from halo.sessions.keys import provider_key
 from halo.sessions.machine import this_machine
+from halo.sessions.rights import rights_of
 from halo.sessions.said import Said, read_message
 from halo.sessions.values import Moment, Values, argument_values, slot_values
-from halo.tools.base import Surroundings
+from halo.tools.base import Surroundings, Tool
+from halo.tools.consent import Ask, gate
 from halo.tools.toolbox import Toolbox
 from halo.workspace.ids import is_id, outside_folders
+from halo.workspace.settings.files import GLOBAL_SETTINGS
+from halo.workspace.settings.general import read_general_of
 from halo.workspace.trust import Grants, names_a_file, read_grants
 
 
 class Equipment(msgspec.Struct, frozen=True):
-    """What a turn runs with, all pinned: the artifacts of the agent, its visible skills, an invoked one."""
+    """What a turn runs with, all pinned: the artifacts of the agent, its visible skills, an invoked one.
+
+    `access` is what its tools may do, `grants` what the user allowed this workspace.
+    """
 
     artifact: Artifact
     skills: dict[str, Artifact]
+    access: Access
+    grants: Grants
 
 
 def equip(desk: "Desk", target: AgentTarget, message: str, *, frozen: bool) -> tuple[Equipment, Said]:
-    """Get a turn's artifacts, fresh, and read the user's message; with `frozen` a stale one is refused."""
+    """Get a turn's artifacts, fresh, and read the user's message; with `frozen` a stale one is refused.
+
+    The access of `target` is what was asked for; the turn gets what it is allowed.
+    """
     builder = desk.builder
     get: Callable[[Target], Artifact] = builder.frozen if frozen else builder.ensure
-    artifact = get(target)
+    grants = desk.grants()
+    allowed = allow(builder, desk.tree, grants, target)
+    artifact = get(allowed.target)
     bundled = builder.bundle.ruled if builder.bundle is not None else frozenset()
     said = read_message(message, artifact, builder.places.workspace, desk.tree, get, bundled)
     skills = {s.id: get(SkillTarget(s.id)) for s in artifact.manifest.skills}
     if said.skill is not None:
         skills[said.skill.id] = said.skill.artifact
-    return Equipment(artifact, skills), said
+    notices = (*allowed.notices, *refused(artifact, allowed.access), *said.notices)
+    return Equipment(artifact, skills, allowed.access, grants), msgspec.structs.replace(said, notices=notices)
 
 
 def gather(desk: "Desk", equipment: Equipment) -> Values:
@@ -50,20 +68,28 @@ def gather(desk: "Desk", equipment: Equipment) -> Values:
     artifact = equipment.artifact
     slots = [s for a in (artifact, *equipment.skills.values()) for s in a.manifest.slots]
     moment = Moment.of(artifact, desk.builder.places.workspace, "", this_machine(artifact.manifest.slots))
-    asks = any(s.origin in ("environment", "settings") for s in slots)
-    return slot_values(slots, moment, desk.tree, desk.environ, desk.grants() if asks else Grants())
+    return slot_values(slots, moment, desk.tree, desk.environ, equipment.grants)
 
 
 class Desk:
-    """Everything around one turn that is not the conversation: paths, environment, clock, cache."""
+    """Everything around one turn that is not the conversation: paths, environment, clock, cache.
+
+    `ask` asks the user about calls of tools; None where nobody can be asked.
+    """
 
     def __init__(
-        self, builder: Builder, environ: Mapping[str, str], cache: str, now_ns: Callable[[], int]
+        self,
+        builder: Builder,
+        environ: Mapping[str, str],
+        cache: str,
+        now_ns: Callable[[], int],
+        ask: Ask | None = None,
     ) -> None:
         self.builder = builder
         self.environ = environ
         self.cache = cache
         self.now_ns = now_ns
+        self.ask = ask
         self.tree = builder.places.tree()
 
     def grants(self) -> Grants:
@@ -99,28 +125,45 @@ class Desk:
                 self.tree, target.agent, binding.provider, binding.endpoint, target.profile
             ),
             context_tokens=runtime.context_tokens,
+            min_cacheable=runtime.min_cacheable_tokens,
+            capabilities=runtime.capabilities,
             cache=self.cache,
             base_dir=self.builder.places.workspace,
         )
 
 
 def lay_out(
-    desk: Desk, equipment: Equipment, history: tuple[Message, ...], values: Mapping[str, str]
+    desk: Desk,
+    equipment: Equipment,
+    history: tuple[Message, ...],
+    values: Mapping[str, str],
+    further: Mapping[str, Tool] = MappingProxyType({}),
 ) -> tuple[Turn, Toolbox, list[str]]:
-    """Fill the slots with `values`, and lay out the tools.
+    """Fill the slots with `values`, and lay out the tools, `further` ones beside those of Halo.
 
     Also returns what the user should know: tools that this version cannot run.
     """
     artifact = equipment.artifact
+    places, grants = desk.builder.places, equipment.grants
+    rights = rights_of(artifact, equipment.access, places, desk.tree, desk.environ, grants)
     toolbox = Toolbox(
         artifact.manifest.tools,
         Surroundings(
             workspace=ConfinedRoot(desk.builder.places.workspace),
             skills=_skill_roots(desk, equipment),
             load_skill=lambda skill, arguments: _skill_text(equipment, skill, arguments, values),
+            access=rights.access,
+            commands=rights.commands,
+            refusal=rights.refusal,
+            shell_seconds=rights.shell_seconds,
+            secrets=rights.secrets,
+            private_hosts=rights.private_hosts,
+            mask=rights.mask,
         ),
+        further,
+        gate(_policies(desk, artifact), desk.ask),
     )
-    remarks: list[str] = []
+    remarks = [f"warning: {warning}" for warning in rights.warnings]
     delegation = {spec.name for spec in SESSION_TOOLS}
     missing = [name for name in toolbox.missing if name not in delegation]
     if len(missing) < len(toolbox.missing):
@@ -128,6 +171,13 @@ def lay_out(
     if missing:
         remarks.append(f"note: this version does not run {', '.join(missing)} yet")
     return Turn(artifact, fill(artifact, values), history), toolbox, remarks
+
+
+def _policies(desk: Desk, artifact: Artifact) -> tuple[tuple[PolicyRule, ...], ...]:
+    """Return what was compiled, and what the machine adds, whoever made the artifact."""
+    runtime = artifact.manifest.runtime
+    assert runtime is not None  # noqa: S101  # agents have one
+    return (*runtime.policies, read_general_of(desk.tree, GLOBAL_SETTINGS).tools.policy)
 
 
 def _skill_roots(desk: Desk, equipment: Equipment) -> dict[str, ConfinedRoot]:

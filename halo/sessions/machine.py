@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from halo import __version__
 from halo.records.artifacts import Slot
+from halo.version import __version__
 
 
 class Machine(NamedTuple):

@@ -26,6 +26,7 @@ from halo.sessions.derived import write_derived
 from halo.sessions.desk import Desk, Equipment, equip, gather, lay_out
 from halo.sessions.folder import OpenSession
 from halo.sessions.said import Said
+from halo.sessions.servers import turn_servers
 from halo.sessions.values import Values
 
 Show = Callable[[TextDelta | ThinkingDelta | Notice | ToolResultAdded], None]
@@ -136,10 +137,11 @@ async def _turn(
     progress = _Progress()
     try:
         history = session.conversation.history()
-        turn, toolbox, remarks = lay_out(desk, equipment, history, values)
+        servers = turn_servers(desk, artifact, equipment.grants, lambda text: _tell(show, text))
+        turn, toolbox, remarks = lay_out(desk, equipment, history, values, servers.tools)
         for remark in remarks:
             show(Notice(remark))
-        async with aclosing(run_turn(turn, adapter, toolbox)) as events:
+        async with aclosing(servers), aclosing(run_turn(turn, adapter, toolbox)) as events:
             await _keep(session, events, progress, show)
     except (asyncio.CancelledError, KeyboardInterrupt):
         _break_off(session, progress, TurnEnded("interrupted"), show)

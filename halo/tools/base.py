@@ -1,10 +1,13 @@
 """What a tool is given and what it gives back."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from halo.files.roots import ConfinedRoot
+from halo.records.messages import Image
+from halo.records.targets import Access
+from halo.tools.sandbox.base import Commands, Files
 
 # Characters of a result that the model is given; the rest it can ask for.
 LONGEST = 30_000
@@ -19,34 +22,60 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Outcome(NamedTuple):
-    """The text for the model, and whether it reports a failure."""
+    """The text for the model, whether it reports a failure, and pictures."""
 
     text: str
     is_error: bool = False
+    images: tuple[Image, ...] = ()
 
 
 class ToolFailure(Exception):  # noqa: N818  # it is an answer to the model, not a fault of Halo
     """The model asked for something that cannot be done; the text tells it what to do instead."""
 
 
-class Surroundings(NamedTuple):
-    """Where the tools of one turn may look.
+class Answer(NamedTuple):
+    """A result that holds more than text."""
 
-    `workspace` is the confined workspace root; `skills` maps the visible skills that do not lie in the
-    workspace to their confined folders (`skill:<id>/...`); `load_skill` returns the compiled text of a
-    visible skill with arguments (empty: none) in it, None for an unknown id.
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+class Surroundings(NamedTuple):
+    """What the tools of one turn act on.
+
+    `workspace` is the workspace root; `skills` maps the visible skills that do not lie in the workspace to
+    their folders (`skill:<id>/...`); `load_skill` returns the compiled text of a visible skill with arguments
+    (empty: none) in it, None for an unknown id. `access` is what the turn may do. `commands` runs shell
+    commands, None where none can be run, and `refusal` says why. `secrets` maps the names of placeholders
+    (`notes.params.token`) to values that commands may use and nobody may read. `private_hosts` are what
+    web_fetch may reach although their address is private. `status` returns the figures of the session. `mask`
+    takes the secrets out of every result.
     """
 
-    workspace: ConfinedRoot
-    skills: Mapping[str, ConfinedRoot]
+    workspace: Files
+    skills: Mapping[str, Files]
     load_skill: Callable[[str, str], str | None]
+    access: Access = "full"
+    commands: Commands | None = None
+    refusal: str = ""
+    shell_seconds: float = 120
+    secrets: Mapping[str, str] = MappingProxyType({})
+    private_hosts: frozenset[str] = frozenset()
+    status: Callable[[], str] = lambda: "nothing is known of this session"
+    mask: Callable[[str], str] = lambda text: text
 
 
 class Tool(Protocol):
-    """A tool's implementation: sync, run in a thread. Arguments are valid for the tool's schema."""
+    """A tool's implementation. Arguments are valid for the tool's schema."""
 
-    def __call__(self, arguments: Mapping[str, Any], around: Surroundings) -> str:
-        """Do it and return the text for the model; raise `ToolFailure` for what the model can mend."""
+    def __call__(
+        self, arguments: Mapping[str, Any], around: Surroundings
+    ) -> str | Answer | Awaitable[str | Answer]:
+        """Do it and return what the model is given; raise `ToolFailure` for what the model can mend.
+
+        A coroutine function runs in the event loop and is cancelled with the turn; any other runs in a
+        thread, which nobody waits for when the turn breaks off.
+        """
         ...
 
 

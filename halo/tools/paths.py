@@ -1,20 +1,20 @@
 """How tools reach files: relative to the workspace root, or `skill:<id>/...` for skills elsewhere.
 
-Everything is opened through `ConfinedRoot`, which nothing leaves. What goes wrong becomes one sentence for
+Everything is opened through `Files`, which nothing leaves. What goes wrong becomes one sentence for
 the model that names the file as the model knows it: never an absolute path, never the system's own message.
 """
 
 import errno
 import os
 import posixpath
-import stat
 from typing import NamedTuple
 
 from halo.errors import TreeError
-from halo.files.roots import ConfinedRoot, Found, Kind
+from halo.files.roots import Found, Kind
 from halo.tools.addresses import parse, rest_below
 from halo.tools.base import Surroundings, ToolFailure, brief, visible
 from halo.tools.masks import masked
+from halo.tools.sandbox.base import Files
 
 _WINDOWS = os.name == "nt"
 
@@ -32,7 +32,7 @@ _SAID = {
 class Place(NamedTuple):
     """A path below a confined root; `shown` is how the model writes it."""
 
-    root: ConfinedRoot
+    root: Files
     relative: str
     shown: str
 
@@ -110,14 +110,7 @@ def read_bytes(place: Place, limit: int) -> bytes:
     """Read at most `limit` bytes of a regular file."""
     place = real_place(place)
     try:
-        descriptor = place.root.open(place.relative)
-        try:
-            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            file = open(descriptor, "rb", closefd=False)  # noqa: SIM115  # the descriptor is closed below
-            return file.read(limit)
-        finally:
-            os.close(descriptor)
+        return place.root.read(place.relative, limit)
     except (TreeError, OSError) as error:
         raise ToolFailure(_explain(place, error)) from error
 

@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple, Self
 
@@ -58,6 +59,7 @@ class Search:
         )
         try:
             self._timer.start()
+            self._ends = time.monotonic() + self._seconds
             self._begin()
         except BaseException:
             self.__exit__()
@@ -71,6 +73,11 @@ class Search:
             with contextlib.suppress(OSError):  # what was not flushed has no reader any more
                 pipe.close()
         self._process.wait()
+
+    @property
+    def left(self) -> float:
+        """Seconds until it is stopped."""
+        return self._ends - time.monotonic()
 
     def check(self) -> None:
         """Raise `SearchStopped` if the time is over, for a caller that is busy elsewhere."""

@@ -8,7 +8,9 @@ from msgspec import Meta
 from halo.errors import LayerError, UnknownNameError, UsageError, near_miss_hint
 from halo.files.canonical import canonical_text
 from halo.files.tree import NotFound, Tree
-from halo.records.artifacts import Scope
+from halo.records.artifacts import Scope, Strategy
+from halo.records.budgets import Budgets
+from halo.records.policies import PolicyRule
 from halo.records.targets import RESERVED_AGENT_IDS
 from halo.records.tools import LISTABLE_TOOLS
 from halo.workspace.conversion import convert
@@ -27,8 +29,14 @@ class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1)] | None, Meta(description="The window of the agent's own model.")
     ] = None
     compress_at: Annotated[
-        float, Meta(gt=0, le=1, description="The fill at which the history is shortened; recorded only.")
+        float, Meta(gt=0, le=1, description="The fill at which the history is shortened.")
     ] = 0.8
+    strategies: Annotated[
+        tuple[Strategy, ...], Meta(description="How it is shortened: tried in this order until it fits.")
+    ] = ("prune", "summarise")
+    max_messages: Annotated[
+        Annotated[int, Meta(ge=2)] | None, Meta(description="The most messages that are kept.")
+    ] = None
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,11 +55,20 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...],
         Meta(description="Ids of the skills that it may activate, in the order of its prompt."),
     ] = ()
+    mcp: Annotated[
+        tuple[str, ...],
+        Meta(description="MCP servers whose tools it may use: all of server, or the one of server/tool."),
+    ] = ()
     team: Annotated[
         tuple[str, ...],
         Meta(description="Ids of agents that it may delegate to; its own id: copies of itself."),
     ] = ()
     context: ContextConfig = ContextConfig()
+    budgets: Budgets = Budgets()
+    policy: Annotated[
+        tuple[PolicyRule, ...],
+        Meta(description="Which calls run, ask or are denied: the first rule that matches counts."),
+    ] = ()
     priority: Annotated[float, Meta(description="Higher stands earlier in a roster.")] = 0
     internal: Annotated[
         bool, Meta(description="Hidden from rosters, gets no shared layers, never delegates.")

@@ -2,6 +2,7 @@
 
 from halo.files.tree_recording import Project
 from halo.workspace.instructions.front import LENIENT_FRONT, lenient_front
+from halo.workspace.mcp.lock import lock_part
 from halo.workspace.models.catalogue import model_part
 from halo.workspace.settings.general import GENERAL, general_part
 from halo.workspace.settings.prompt_lines import PROMPT_LINES, prompt_lines
@@ -19,4 +20,4 @@ _PROJECTIONS = {
 
 def projection(part: str) -> Project:
     """Return how a part is cut out of a file, by its name in an input. Raises `KeyError` for others."""
-    return model_part(part) or _PROJECTIONS[part]
+    return model_part(part) or lock_part(part) or _PROJECTIONS[part]

@@ -2,8 +2,9 @@
 
 A workspace may come from a stranger. Before `halo trust` recorded the digest of what it asks for, no key goes
 to an endpoint of its choice, no environment variable and no value of the machine's settings to which only it
-lays claim gets into a prompt, no key of its own is used, and no model file that it names is loaded. Any
-change of what it asks for asks again.
+lays claim gets into a prompt, no key of its own is used, no model file that it names is loaded, and no MCP
+server that it defines is started or spoken to; its agents only read, its settings open nothing to tools, and
+commands get no variable and no secret of the machine through it. Any change of what it asks for asks again.
 """
 
 import os
@@ -13,24 +14,36 @@ import msgspec
 import yaml
 
 from halo.errors import HaloError, LayerError
+from halo.files.atomic import replace_file
 from halo.files.canonical import canonical_json, canonical_text
 from halo.files.digests import sha256
+from halo.files.locks import hold
 from halo.files.tree import Tree
 from halo.records.artifacts import PROVIDERS
 from halo.workspace.agents import list_agents, read_agent
 from halo.workspace.ids import folders_of, is_id
 from halo.workspace.locate import BUNDLE, HALO_DIR
+from halo.workspace.mcp.defined import Defined
+from halo.workspace.mcp.servers import McpServer
 from halo.workspace.models.choice import choose_model
 from halo.workspace.models.config import ModelConfig, settings_models
 from halo.workspace.settings.files import (
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
+    Setting,
     dotted_keys,
     lookup,
     read_settings,
 )
 from halo.workspace.settings.general import GENERAL, read_general, read_general_of
 from halo.workspace.settings.params import PARAM, read_params
+from halo.workspace.tool_demands import (
+    access_demands,
+    is_of_workspace,
+    opening_demands,
+    secret_demands,
+    variable_demands,
+)
 from halo.workspace.yamldoc import load_yaml
 
 FORMAT = 1
@@ -44,7 +57,13 @@ class Demands(msgspec.Struct, frozen=True):
     provider's key, a secret) needs no trust. `values`: parameters of the machine's settings that belong to an
     agent or a skill of the workspace and that nothing of the user's own declares. `keys`: providers whose key
     stands literally in the workspace's settings: whoever's it is could read the prompts. `model_files`: an
-    agent or a setting, and the model file that it names: native code reads it.
+    agent or a setting, and the model file that it names: native code reads it. `mcp`: a server that the
+    workspace's settings define, and its definition as canonical JSON: commands, addresses, which variables.
+    `access`: an agent and a tool of it that needs more than `readonly`; one entry (`OWN_AGENTS`) stands for
+    the agents that are not the workspace's. `tools`: a setting of `general.tools` that opens something, and
+    what. `variables`: a secret of the workspace's settings, and the environment variable that commands would
+    get through it. `secrets`: secrets of the machine's settings that belong to an agent or a skill of the
+    workspace.
     """
 
     endpoints: tuple[tuple[str, str, str], ...] = ()
@@ -52,6 +71,11 @@ class Demands(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     model_files: tuple[tuple[str, str], ...] = ()
+    mcp: tuple[tuple[str, str], ...] = ()
+    access: tuple[tuple[str, str], ...] = ()
+    tools: tuple[tuple[str, str], ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[str, ...] = ()
 
     @property
     def digests(self) -> dict[str, str]:
@@ -73,15 +97,18 @@ class Demands(msgspec.Struct, frozen=True):
 def read_demands(tree: Tree) -> Demands:
     """Collect the demands of agents and settings that lie in the workspace."""
     models: list[tuple[str, ModelConfig]] = []
+    agents = []
     for agent_id in list_agents(tree):
         try:
             agent = read_agent(tree, agent_id)
         except HaloError:
             continue  # a broken agent cannot run, so it demands nothing
+        agents.append(agent)
         model = agent.config.model
         if agent.scope == "workspace" and isinstance(model, ModelConfig):
             models.append((agent.id, model))
-    for path, model in settings_models(read_general_of(tree, WORKSPACE_SETTINGS).models):
+    general = read_general_of(tree, WORKSPACE_SETTINGS)
+    for path, model in settings_models(general.models):
         # Whoever uses it: an alias of the workspace may stand in an agent of the user.
         models.append((".".join((GENERAL, "models", *path)), model))
     return Demands(
@@ -90,12 +117,21 @@ def read_demands(tree: Tree) -> Demands:
         values=tuple(sorted(_values_of_the_machine(tree))),
         keys=tuple(sorted(_literal_keys(tree))),
         model_files=tuple((name, m.id) for name, m in models if names_a_file(m.provider, m.id)),
+        mcp=tuple(sorted((name, _definition(server)) for name, server in general.mcp.servers.items())),
+        access=tuple(sorted(access_demands(agents))),
+        tools=tuple(sorted(opening_demands(general.tools))),
+        variables=tuple(sorted(variable_demands(tree))),
+        secrets=tuple(sorted(secret_demands(tree))),
     )
 
 
 def names_a_file(provider: str, model: str) -> bool:
     """Tell whether a model is a file by its path, not one that Halo fetched and verified."""
     return provider == "local" and model.lower().endswith(".gguf")
+
+
+def _definition(server: McpServer) -> str:
+    return canonical_json(server).decode()
 
 
 def is_declared_by_user(tree: Tree, name: str) -> bool:
@@ -185,6 +221,18 @@ def render_trust(entries: Trust) -> bytes:
     return yaml.safe_dump({"format": FORMAT, "workspaces": dict(sorted(entries.items()))}).encode()
 
 
+def record_trust(home: str, workspace: str, digests: Mapping[str, str] | None) -> None:
+    """Record what the user allowed a workspace, in the place of what was; None takes all of it back."""
+    path = trust_file(home)
+    os.makedirs(home, exist_ok=True)
+    with hold(f"{path}.lock", what="the trust file", timeout=10):
+        entries = read_trust(home)
+        entries.pop(os.path.realpath(workspace), None)
+        if digests is not None:
+            entries[os.path.realpath(workspace)] = dict(digests)
+        replace_file(path, render_trust(entries), mode=0o600)
+
+
 class Grants(msgspec.Struct, frozen=True):
     """What this workspace may use: nothing, or exactly what it demands now and the user has seen.
 
@@ -229,6 +277,32 @@ class Grants(msgspec.Struct, frozen=True):
         if chosen.scope != "workspace":
             return True
         return (chosen.setting or agent_id, chosen.model.id) in self.demands.model_files
+
+    def server(self, name: str, defined: Defined) -> bool:
+        """Tell whether an MCP server may be started or spoken to; those of the machine's settings may."""
+        if defined.scope != "workspace":
+            return True
+        return (name, _definition(defined.server)) in self.demands.mcp
+
+    @property
+    def changes(self) -> bool:
+        """Whether agents may do more here than read."""
+        return bool(self.demands.access)
+
+    def opens(self, setting: str, value: str) -> bool:
+        """Tell whether `general.tools` of the workspace may open this."""
+        return (setting, value) in self.demands.tools
+
+    def secret(self, tree: Tree, name: str, setting: Setting) -> bool:
+        """Tell whether commands may be given the secret `name`: `<id>.params.<key>` or `<id>.secrets.<key>`.
+
+        One that stands literally in the workspace's settings is the workspace's own.
+        """
+        if self.bundled:
+            return False
+        if setting.source == WORKSPACE_SETTINGS:
+            return {(name, variable) for variable in setting.names} <= set(self.demands.variables)
+        return name in self.demands.secrets or not is_of_workspace(tree, name.partition(".")[0])
 
     def environment(self, setting: str, variables: tuple[str, ...]) -> bool:
         """Tell whether `setting` of the workspace may bring these variables into a prompt."""

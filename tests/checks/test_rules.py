@@ -51,6 +51,60 @@ def test_a_layer_that_does_not_compile_is_named_once():
     assert report(**files).failed
 
 
+class TestPolicy:
+    AGENT = """\
+model: {provider: openai, id: m}
+description: helps
+policy:
+  - {tool: shel_exec, action: deny}
+  - {tool: grep, action: deny, command: x*}
+  - {tool: "file_*", action: ask}
+  - {tool: file_read, action: deny}
+  - {tool: shell_exec, action: allow, command: "git *"}
+  - {tool: shell_exec, action: deny, command: "git *"}
+  - {tool: "mcp__*", action: ask}
+  - {tool: mcp__files__delete, action: deny}
+  - {tool: mcp__unknown, action: deny}
+  - {tool: "*", action: deny}
+  - {tool: "?lob", action: ask}
+"""
+
+    def test_rules_that_never_match(self):
+        told = found("idle-policy-rule", **{".halo/agents/helper/agent.yaml": self.AGENT})
+        assert [(line, said.partition(": ")[2]) for _, line, said in told] == [
+            (4, "there is no tool 'shel_exec'; did you mean 'shell_exec'?"),
+            (5, "grep has no command line, only shell_exec has"),
+            (7, "rule 3 of the list (ask file_*) takes every call before it"),
+            (11, "rule 7 of the list (ask mcp__*) takes every call before it"),
+            (12, "rule 7 of the list (ask mcp__*) takes every call before it"),
+            (14, "rule 10 of the list (deny *) takes every call before it"),
+        ]
+        assert {source for source, _, _ in told} == {"workspace:.halo/agents/helper/agent.yaml"}
+
+    def test_those_of_the_settings(self):
+        settings = "general:\n  tools:\n    policy:\n      - {tool: glop, action: ask}\n"
+        ((source, line, message),) = found("idle-policy-rule", **{".halo/settings.yaml": settings})
+        assert (source, line) == ("workspace:.halo/settings.yaml", 4)
+        assert "did you mean 'glob'?" in message
+
+    @pytest.mark.parametrize(
+        ("rule", "said"),
+        [
+            ("{tool: grep, action: maybe}", "maybe"),
+            ("{tool: grep}", "action"),
+            ("{action: deny}", "tool"),
+            ('{tool: "", action: deny}', "tool"),
+            ("{tool: grep, action: deny, comand: x}", "comand"),
+            ("deny", "policy"),
+        ],
+    )
+    def test_what_is_no_rule_is_told_with_its_line(self, rule, said):
+        text = f"model: {{provider: openai, id: m}}\npolicy:\n  - {{tool: glob, action: ask}}\n  - {rule}\n"
+        ((source, line, message),) = found("does-not-compile", **{".halo/agents/helper/agent.yaml": text})
+        assert (source, line) == ("workspace:.halo/agents/helper/agent.yaml", 4)
+        assert said in message
+
+
 class TestCost:
     def test_a_slot_in_the_stable_prefix_and_what_it_costs(self):
         files = {".halo/agents/default/AGENT.md": "You lead.\nIt is {{now}}.\n" + "Word after word. " * 100}

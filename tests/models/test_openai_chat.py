@@ -3,13 +3,16 @@
 import asyncio
 from contextlib import aclosing
 
+import msgspec
 import pytest
-from turning import outcome, request, run_turn, thinking
+from turning import notices, outcome, request, run_turn, thinking
 
 from halo.errors import HaloError, ProviderError
 from halo.models.adapter import TextDelta
-from halo.models.chat_wire import chat_body, chat_messages
+from halo.models.chat_wire import COMPATIBLE, OPENAI, chat_body, renderer, unsent
 from halo.models.openai_chat import OpenAIChat
+from halo.models.rendering import Rendering
+from halo.records.artifacts import Reasoning
 from halo.records.messages import Image, Message, ProviderData, Text, Thinking, ToolCall, ToolResult, user
 from halo.records.tools import LISTABLE_TOOLS
 from halo.records.usage import Usage
@@ -102,18 +105,6 @@ def test_parallel_calls_thinking_and_usage(scripted):
     assert sent.json["tools"][0]["function"]["parameters"] == READ.parameters
 
 
-def test_calls_without_ids_and_indexes_are_numbered_within_the_history(scripted):
-    scripted.says_chat(
-        chunk(tool_calls=[{"index": None, "id": None, "function": {"name": "grep", "arguments": "{}"}}]),
-        chunk(stop="stop"),
-    )
-    before = Message("assistant", (ToolCall("x", "grep", "{}"),))
-    turn = request(user("a"), before, Message("user", (ToolResult("x", "r"),)))
-    _, done = outcome(run_turn(OpenAIChat(scripted.url + "/v1", KEY), turn))
-    assert done.message.calls == (ToolCall("call_2", "grep", "{}"),)
-    assert done.stop_reason == "tool_calls"
-
-
 def test_the_history_is_rendered_as_the_protocol_wants_it():
     history = (
         user("one"),
@@ -123,7 +114,8 @@ def test_the_history_is_rendered_as_the_protocol_wants_it():
         Message("user", (ToolResult("b", "boom", is_error=True, images=(Image("image/png", "AAAA"),)), Text("go on"))),
         Message("assistant", (Thinking("only"),)),
     )  # fmt: skip
-    rendered = chat_messages("SYS", history)
+    messages = Rendering(renderer(COMPATIBLE)).of(history).messages
+    rendered = chat_body(request(*history, system="SYS"), messages, COMPATIBLE)["messages"]
     assert [m["role"] for m in rendered] == ["system", "user", "assistant", "tool", "tool", "user"]
     assert rendered[1]["content"] == "one\n\ntwo"
     assert [c["id"] for c in rendered[2]["tool_calls"]] == ["a", "b"]
@@ -133,10 +125,38 @@ def test_the_history_is_rendered_as_the_protocol_wants_it():
 
 
 def test_openai_itself_gets_its_own_parameters():
-    body = chat_body(request(user("x"), top_k=5), own=True)
+    turn = request(user("x"), top_k=5)
+    body = chat_body(turn, [], OPENAI)
     assert body["max_completion_tokens"] == 24
     assert "max_tokens" not in body
     assert "top_k" not in body
+    assert unsent(turn.binding, OPENAI) == ["top_k"]
+    assert unsent(turn.binding, COMPATIBLE) == []
+
+
+def test_an_effort_is_sent_and_a_bound_of_thinking_is_not(scripted):
+    scripted.says_chat(chunk(content="ok"), chunk(stop="stop"), chunk(usage=USAGE))
+    turn = request(user("x"), thinking=Reasoning(effort="low", budget_tokens=100))
+    events = run_turn(OpenAIChat(scripted.url + "/v1", KEY), turn)
+    assert scripted.requests[0].json["reasoning_effort"] == "low"
+    assert notices(events) == ["OpenAI has no `thinking.budget_tokens`; it is not sent"]
+
+
+def test_where_calls_are_forbidden_the_tools_stay(scripted):
+    scripted.says_chat(chunk(content="ok"), chunk(stop="stop"))
+    turn = msgspec.structs.replace(request(user("x"), tools=[READ]), tool_choice="none")
+    run_turn(OpenAIChat(scripted.url + "/v1", KEY), turn)
+    sent = scripted.requests[0].json
+    assert sent["tool_choice"] == "none"
+    assert [t["function"]["name"] for t in sent["tools"]] == ["file_read"]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_schema_is_strict_where_strict_mode_takes_it(strict):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+    schema["required"] = ["n"] if strict else []
+    sent = chat_body(request(user("x"), schema=schema), [], OPENAI)["response_format"]["json_schema"]
+    assert sent == {"name": "reply", "schema": schema, "strict": strict}
 
 
 def test_a_response_schema_constrains_the_real_engine(llama_server):

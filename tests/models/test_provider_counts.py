@@ -8,7 +8,7 @@ from turning import MODEL, outcome, request, run_turn
 
 from halo.errors import ProviderError
 from halo.models.anthropic_messages import AnthropicMessages
-from halo.models.count_requests import count_body, responses_body
+from halo.models.count_requests import responses_count_body
 from halo.models.local import Local
 from halo.models.openai_chat import OpenAIChat
 from halo.models.schema_calls import SchemaCalls, reply_schema
@@ -96,11 +96,11 @@ class TestWhatIsSent:
         (sent,) = scripted.requests
         assert sent.path == "/v1/responses/input_tokens"
         assert sent.headers["authorization"] == f"Bearer {KEY}"
-        assert sent.json == responses_body(turn)
+        assert sent.json == responses_count_body(turn)
         assert set(sent.json) == {"model", "instructions", "input", "tools"}
 
     def test_a_conversation_as_items(self):
-        body = responses_body(request(*TALK, tools=[READ]))
+        body = responses_count_body(request(*TALK, tools=[READ]))
         assert body["input"] == [
             {
                 "role": "user",
@@ -113,7 +113,7 @@ class TestWhatIsSent:
                     },
                 ],
             },
-            {"role": "assistant", "content": "I look it up."},
+            {"type": "message", "role": "assistant", "content": "I look it up."},
             {"type": "function_call", "call_id": "c1", "name": "file_read", "arguments": '{"path": "a.md"}'},
             {"type": "function_call_output", "call_id": "c1", "output": "12:40"},
             {"role": "user", "content": "Well?"},
@@ -131,9 +131,12 @@ class TestWhatIsSent:
         form = sent.json["output_config"] if provider == "anthropic" else sent.json["text"]
         assert form["format"]["schema"] == reply_schema([READ])
 
-    def test_sampling_and_bounds_are_left_out(self):
-        body = count_body(request(user("."), provider="anthropic", top_k=3, max_tokens=9, temperature=1.0))
-        assert set(body) == {"model", "messages"}
+    @pytest.mark.parametrize("provider", ["anthropic", "openai"])
+    def test_sampling_and_bounds_are_left_out(self, scripted, provider):
+        scripted.says(b'{"input_tokens": 5}', headers={"content-type": "application/json"})
+        turn = request(user("."), provider=provider, top_k=3, max_tokens=9, temperature=1.0)
+        counted(adapters(scripted.url)[provider](), turn)
+        assert set(scripted.requests[0].json) == {"model", "messages" if provider == "anthropic" else "input"}
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])

@@ -90,7 +90,8 @@ def test_trust_is_bound_to_what_was_asked_for(tmp_path):
     assert grants.environment("s.params.who", ("WHO",))
     assert read_grants(tree(files), str(tmp_path / "elsewhere"), home) == nothing
     moved = tree({**files, ".halo/agents/a/agent.yaml": AGENT.replace("org", "net")})
-    assert read_grants(moved, workspace, home).demands == Demands(environment=(("s.params.who", "WHO"),))
+    left = Demands(environment=demands.environment, variables=demands.variables)
+    assert read_grants(moved, workspace, home).demands == left
     another = tree({**files, ".halo/agents/b/agent.yaml": AGENT})
     assert read_grants(another, workspace, home).demands.endpoints == ()
     for key, text in (
@@ -98,7 +99,8 @@ def test_trust_is_bound_to_what_was_asked_for(tmp_path):
         (".halo/skills/s/config.yaml", "params: [{key: who, secret: false}, {key: hidden, secret: false}]\n"),
     ):
         named = tree({**files, key: text})
-        assert read_grants(named, workspace, home).demands == Demands(endpoints=demands.endpoints)
+        left = read_grants(named, workspace, home).demands
+        assert (left.endpoints, left.environment) == (demands.endpoints, ())
 
 
 def test_agents_of_the_global_folder_are_the_users_own():

@@ -75,11 +75,12 @@ class TestSchema:
     def test_everything_that_may_be_said(self):
         text = (
             "name: O\ndefault: m\nmodels:\n  m:\n    as_of: 2026-01-02\n    name: M\n    window: 9\n"
-            "    max_output: 8\n    min_cacheable: 7\n"
+            "    max_output: 8\n    min_cacheable: 7\n    api: responses\n"
             "    capabilities: {tools: true, images: false, thinking: true, prompt_cache: false}\n"
             "    prices:\n"
             "      - {from: 2026-01-01, currency: USD, input: 1, output: 2.5}\n"
-            "      - {from: 2026-02-01, currency: EUR, input: 1, output: 2, cache_read: 0.1, cache_write: 1.25}\n"
+            "      - {from: 2026-02-01, currency: EUR, input: 1, output: 2, cache_read: 0.1, cache_write: 1.25,"
+            " cache_write_1h: 2}\n"
         )
         source, found = read_catalogue(tree({HERE: text}), "openai")
         assert source == f"workspace:{HERE}"
@@ -90,7 +91,7 @@ class TestSchema:
             (date(2026, 2, 1), "EUR", 2.0),
         ]
         assert facts({HERE: text}) == ModelFacts(
-            9, 8, 7, Capabilities(tools=True, images=False, thinking=True, prompt_cache=False)
+            "responses", 9, 8, 7, Capabilities(tools=True, images=False, thinking=True, prompt_cache=False)
         )
 
     def test_what_is_not_known_is_left_out(self):
@@ -240,6 +241,9 @@ class TestPackaged:
             assert all(day <= model.as_of for day in days)
             for price in model.prices:
                 assert price.cache_read is None or price.cache_read < price.input < price.output
+                writes = [price.input, price.cache_write, price.cache_write_1h]
+                known = [amount for amount in writes if amount is not None]
+                assert known == sorted(known)
 
     def test_the_models_that_templates_and_documents_name_are_in_them(self):
         names = re.findall(

@@ -19,6 +19,7 @@ from halo.workspace.settings.files import (
 )
 from halo.workspace.settings.params import read_params
 from halo.workspace.skills.reading import list_resources, read_skill
+from halo.workspace.tool_demands import OWN_AGENTS
 from halo.workspace.trust import (
     Demands,
     Grants,
@@ -135,7 +136,7 @@ class TestTrust:
         assert read_grants(places.tree(), places.home, places.home) == Grants()
         ws.write({".halo/agents/b/agent.yaml": agent(model=ENDPOINT)})
         left = read_grants(places.tree(), places.workspace, places.home)
-        assert left == Grants(Demands(environment=(("a.params.k", "A"),)))
+        assert left == Grants(Demands(environment=(("a.params.k", "A"),), access=(OWN_AGENTS,)))
 
     @pytest.mark.parametrize("names", [("A",), ("B", "A"), ()])
     def test_granted_variables_may_be_read(self, names):

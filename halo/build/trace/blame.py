@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from halo import __version__
 from halo.build.trace.blame_records import Authorship, Commit, State, read_incremental
 from halo.build.trace.blame_sources import GitFile, Repositories, canonical_lines, find_file
 from halo.errors import HaloError
 from halo.files.git_calls import call_git
+from halo.version import __version__
 from halo.workspace.personas import HOOK
 from halo.workspace.places import Places
 

@@ -14,7 +14,7 @@ from halo.errors import LayerError
 from halo.files.canonical import canonical_json, canonical_text
 from halo.files.tree import NotFound, Tree, read_part
 from halo.files.tree_recording import Project
-from halo.records.artifacts import Capabilities
+from halo.records.artifacts import Api, Capabilities
 from halo.workspace.conversion import convert
 from halo.workspace.layers import unusable
 from halo.workspace.yamldoc import load_yaml
@@ -26,7 +26,7 @@ _Amount = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a million tokens cost: `since` (`from` in the file) is the first day of which that is known.
 
-    `cache_read` and `cache_write` empty: as the rest of the input.
+    `cache_read` and `cache_write` empty: as the rest of the input; `cache_write_1h` empty: as `cache_write`.
     """
 
     since: date = msgspec.field(name="from")
@@ -35,17 +35,20 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output: _Amount
     cache_read: _Amount | None = None
     cache_write: _Amount | None = None
+    cache_write_1h: _Amount | None = None
 
 
 class CatalogueModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One model; what is not known is left out.
 
     In tokens: `window` for prompt and reply, `max_output` of one reply, `min_cacheable`, the shortest
-    prefix that the provider caches. `as_of`: the day on which somebody last looked.
+    prefix that the provider caches. `api` is the protocol to speak where the provider has two and agent.yaml
+    names none. `as_of`: the day on which somebody last looked.
     """
 
     as_of: date
     name: str = ""
+    api: Api | None = None
     window: _Tokens | None = None
     max_output: _Tokens | None = None
     min_cacheable: _Tokens | None = None
@@ -64,6 +67,7 @@ class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ModelFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a compile uses of a model's entry."""
 
+    api: Api | None = None
     window: int | None = None
     max_output: int | None = None
     min_cacheable: int | None = None
@@ -85,7 +89,9 @@ def _facts_part(data: bytes, *, model: str) -> bytes:
     entry = _catalogue(data, "models").models.get(model)
     if entry is None:
         return b""
-    return canonical_json(ModelFacts(entry.window, entry.max_output, entry.min_cacheable, entry.capabilities))
+    return canonical_json(
+        ModelFacts(entry.api, entry.window, entry.max_output, entry.min_cacheable, entry.capabilities)
+    )
 
 
 def read_facts(tree: Tree, provider: str, model: str) -> ModelFacts | None:
@@ -119,6 +125,16 @@ def read_catalogue(tree: Tree, provider: str) -> tuple[str, Catalogue] | None:
         except NotFound:
             _refuse_other(tree, source)
     return None
+
+
+def prices_of(tree: Tree, provider: str, model: str) -> tuple[Price, ...]:
+    """Return the prices of a model, by no order; empty where none are known.
+
+    For turns: prices never enter an artifact. Raises `LayerError` with file and line.
+    """
+    found = read_catalogue(tree, provider)
+    entry = found[1].models.get(model) if found is not None else None
+    return entry.prices if entry is not None else ()
 
 
 def catalogue_files(provider: str) -> tuple[str, str, str]:

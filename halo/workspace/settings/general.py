@@ -1,7 +1,8 @@
 """`general:` of settings.yaml: how prompts are put together and who takes part, typed.
 
 The workspace's settings lie over those of the machine, value by value; a list is one value, and so are the
-model behind an alias and a profile: an endpoint of one file never gets the provider of another.
+model behind an alias, a profile and an MCP server: an endpoint of one file never gets the provider of
+another.
 """
 
 import json
@@ -14,7 +15,10 @@ from msgspec import Meta
 from halo.errors import LayerError
 from halo.files.canonical import canonical_json
 from halo.files.tree import NotFound, Tree, read_part
+from halo.records.policies import PolicyRule
+from halo.records.targets import Access
 from halo.workspace.conversion import convert
+from halo.workspace.mcp.servers import McpSettings, mcp_problem
 from halo.workspace.models.config import ModelSettings, settings_problem
 from halo.workspace.settings.files import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, parse_settings, read_settings
 from halo.workspace.yamldoc import YamlDocument
@@ -91,6 +95,35 @@ class SkillSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
 
 
+class ToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`general.tools`: what tools may do, whichever agent has them.
+
+    The strictest of both settings files counts for `access` and `policy`. What opens something (`network`,
+    `private_hosts`, `writable`) counts where the machine's settings say it, or where the user allowed this
+    workspace to.
+    """
+
+    access: Annotated[
+        Access | None, Meta(description="The most that any agent may do: full, workspace or readonly.")
+    ] = None
+    policy: Annotated[
+        tuple[PolicyRule, ...],
+        Meta(description="Which calls run, ask or are denied: the first rule that matches counts."),
+    ] = ()
+    network: Annotated[bool, Meta(description="Whether commands in the sandbox reach the network.")] = False
+    private_hosts: Annotated[
+        tuple[str, ...],
+        Meta(description="Hosts that web_fetch may reach although their address is private."),
+    ] = ()
+    writable: Annotated[
+        tuple[str, ...], Meta(description="Further folders that commands in the sandbox may write to.")
+    ] = ()
+    hidden: Annotated[
+        tuple[str, ...], Meta(description="Further files and folders that the sandbox hides.")
+    ] = ()
+    shell_seconds: Annotated[float, Meta(gt=0, le=86_400, description="How long a command may run.")] = 120
+
+
 class General(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`general:` of settings.yaml."""
 
@@ -98,6 +131,8 @@ class General(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompt: PromptSettings = PromptSettings()
     skills: SkillSettings = SkillSettings()
     models: ModelSettings = ModelSettings()
+    tools: ToolSettings = ToolSettings()
+    mcp: McpSettings = McpSettings()
 
 
 def general_part(data: bytes) -> bytes:
@@ -147,18 +182,21 @@ def _part(tree: Tree, source: str) -> bytes:
 def _check(part: bytes, tree: Tree, source: str) -> None:
     """Check the block of one file, so that an error names that file and the line in it."""
     try:
-        problem = settings_problem(_typed(part).models)
+        general, where = _typed(part), "models"
+        problem = settings_problem(general.models)
+        if problem is None:
+            problem, where = mcp_problem(general.mcp), "mcp"
     except msgspec.ValidationError:
         document = read_settings(tree, source)
-        general = YamlDocument(
+        block = YamlDocument(
             document.value[GENERAL],
             {path[1:]: line for path, line in document.lines.items() if path[:1] == (GENERAL,)},
             source,
         )
-        convert(general, General)
+        convert(block, General)
         raise
     if problem is not None:
-        path = (GENERAL, "models", *problem.path)
+        path = (GENERAL, where, *problem.path)
         raise read_settings(tree, source).error(problem.message, *path, hint=problem.hint)
 
 
@@ -168,8 +206,8 @@ def _typed(part: bytes) -> General:
 
 
 def _over(below: Any, above: Any, *path: str) -> Any:
-    """Lay one map over another; anything else replaces what is below, and so do a model and a profile."""
-    whole = path[:1] == ("models",) and len(path) == 3
+    """Lay one map over another; all else replaces what is below, and so do a model, a profile, a server."""
+    whole = path[:1] in (("models",), ("mcp",)) and len(path) == 3
     if whole or not isinstance(below, dict) or not isinstance(above, dict):
         return above
     return {**below, **{key: _over(below.get(key), value, *path, key) for key, value in above.items()}}

@@ -1,0 +1,316 @@
+"""What Halo adds to a turn: at its start in a cold process, at long histories, in many turns at once, in memory.
+
+Everything runs against a server on loopback (`loopback.py`). Prints four tables:
+
+1. wall time from the start of a process to its first request. The floor is the import of the provider's
+   client alone, the peer a script that makes the same request with the bare client.
+2. time that a turn takes beyond the provider's adapter's client, at 10, 1,000 and 10,000 messages of history.
+   Aim: below 5 ms, and flat. Beside it: what the bare client itself takes to send as much.
+3. 256 turns at once against a latency of 50 ms. Aim: 90 % of the ideal, which is the bare client with the
+   same requests; the physical floor is the latency.
+4. memory of an agent that waits.
+"""
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from loopback import TEXT, Loopback
+
+REPEATS = 5
+TURNS = 3
+AT_ONCE = 256
+LATENCY = 0.05
+
+PROVIDERS = {
+    "openai, chat": ("openai", {}, "/v1"),
+    "openai, responses": ("openai", {"api": "responses"}, "/v1"),
+    "anthropic": ("anthropic", {}, ""),
+    "deepseek": ("deepseek", {}, ""),
+    "gemini": ("gemini", {}, ""),
+}
+
+IMPORTS = {
+    "openai": "import openai",
+    "deepseek": "import openai",
+    "anthropic": "import anthropic",
+    "gemini": "from google import genai",
+}
+
+BARE = {
+    "openai, chat": (
+        "import openai; c = openai.OpenAI(api_key='k', base_url='{url}/v1', max_retries=0)\n"
+        "for _ in c.chat.completions.create(model='m', messages=[{{'role': 'user', 'content': 'x'}}], stream=True): pass"
+    ),
+    "openai, responses": (
+        "import openai; c = openai.OpenAI(api_key='k', base_url='{url}/v1', max_retries=0)\n"
+        "for _ in c.responses.create(model='m', input='x', stream=True): pass"
+    ),
+    "anthropic": (
+        "import anthropic; c = anthropic.Anthropic(api_key='k', base_url='{url}', max_retries=0)\n"
+        "with c.messages.stream(model='m', max_tokens=9, messages=[{{'role': 'user', 'content': 'x'}}]) as s:\n"
+        "    for _ in s: pass"
+    ),
+    "gemini": (
+        "from google import genai; c = genai.Client(api_key='k', http_options={{'base_url': '{url}'}})\n"
+        "for _ in c.models.generate_content_stream(model='m', contents='x'): pass"
+    ),
+}
+BARE["deepseek"] = BARE["openai, chat"]
+
+
+def make_workspace(folder, url):
+    """Make a workspace with one agent for each provider, bound to the server."""
+    root = Path(folder) / "ws"
+    for name, (provider, more, path) in PROVIDERS.items():
+        agent = root / ".halo" / "agents" / slug(name)
+        agent.mkdir(parents=True)
+        model = {"provider": provider, "id": "m", "endpoint": url + path, "max_tokens": 100, **more}
+        settings = {"model": model, "tools": ["file_read", "grep"]}
+        (agent / "agent.yaml").write_text(json.dumps(settings))
+        (agent / "AGENT.md").write_text("You look after the harbour.\n\n" + "Answer in one sentence.\n" * 50)
+    (root / ".halo" / "USER.md").write_text("Mira.\n")
+    return root
+
+
+def slug(name):
+    return name.replace(", ", "-")
+
+
+def environ_of(folder):
+    keys = {f"{p.upper()}_API_KEY": "k" for p in ("openai", "anthropic", "deepseek", "gemini")}
+    return {**os.environ, **keys, "HALO_HOME": os.path.join(folder, "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+# 1. A cold process.
+
+
+def until_request(server, command, cwd, environ):
+    """Return the milliseconds from the start of a process to its first request; None when it makes none."""
+    server.arrived.clear()
+    began = time.perf_counter()
+    done = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True)
+    if not server.arrived:
+        print(f"  {' '.join(map(str, command[:4]))}: {done.stderr.strip()[-300:]}", file=sys.stderr)
+        return None
+    return (server.arrived[0] - began) * 1000
+
+
+def import_then_mark(statement, url):
+    """Return a program that imports a client and then touches the server by a bare socket."""
+    host, port = url.removeprefix("http://").split(":")
+    return (
+        f"{statement}\nimport socket\ns = socket.create_connection(('{host}', {port}))\n"
+        "s.sendall(b'GET / HTTP/1.1\\r\\ncontent-length: 0\\r\\n\\r\\n'); s.recv(1)"
+    )
+
+
+def cold_starts(folder, server):
+    root, environ = make_workspace(folder, server.url), environ_of(folder)
+    subprocess.run(
+        [sys.executable, "-m", "halo", "build"], cwd=root, env=environ, check=True, capture_output=True
+    )
+    print(f"\n1. From the start of a process to its first request, ms (median of {REPEATS})\n")
+    print("| provider | client's import | bare client | `halo run` | × import | × bare client |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for name, (provider, _, _) in PROVIDERS.items():
+        programs = {
+            "import": [sys.executable, "-c", import_then_mark(IMPORTS[provider], server.url)],
+            "bare": [sys.executable, "-c", BARE[name].format(url=server.url)],
+            "halo": [sys.executable, "-m", "halo", "run", "-n", "-a", slug(name), "How is it?"],
+        }
+        times = {kind: [] for kind in programs}
+        for _ in range(REPEATS):
+            for kind, command in programs.items():  # in turn, so that a busy minute hits all of them
+                took = until_request(server, command, root, environ)
+                if took is not None:
+                    times[kind].append(took)
+        if not all(times.values()):
+            print(f"| {name} | not measured |")
+            continue
+        imported, bare, halo = (statistics.median(times[k]) for k in ("import", "bare", "halo"))
+        print(
+            f"| {name} | {imported:.0f} | {bare:.0f} | {halo:.0f} | {halo / imported:.2f} | {halo / bare:.2f} |"
+        )
+    return root
+
+
+# 2. A long history.
+
+
+def grown(number):
+    """Return a history of so many messages of usual length."""
+    from halo.records.messages import Message, Text
+
+    text = "The tide comes in at half past four and goes out again at eleven. " * 4
+    return [Message(("user", "assistant")[i % 2], (Text(f"{i}: {text}"),)) for i in range(number)]
+
+
+def added(root, environ):
+    """Time turns whose client costs nothing: what is left is Halo's."""
+    print("\n2. Time added to a turn beyond the provider's own, ms (median of 15 turns after the first)\n")
+    print("| messages | first turn | later turns | the bare client sends as much in | aim |")
+    print("|---:|---:|---:|---:|---|")
+    for number in (10, 1_000, 10_000):
+        first, later, client = asyncio.run(_added(root, environ, number))
+        aim = "below 5" + ("" if later < 5 else ", **missed**")
+        print(f"| {number:,} | {first:.2f} | {later:.2f} | {client:.1f} | {aim} |")
+
+
+async def _added(root, environ, number):
+    from halo import Agent, Workspace
+    from halo.models.openai_chat import OpenAIChat
+
+    chunks = [json.loads(line[6:]) for line in _chat_lines()]
+    bodies = []
+
+    class Costless(OpenAIChat):
+        """The adapter with a client that takes no time and says a few words."""
+
+        async def _chunks(self, body):
+            bodies.append(body)
+            for chunk in chunks:
+                yield chunk
+
+    agent = Agent.load(
+        Workspace(root, environ=environ), slug("openai, chat"), adapter=Costless("http://127.0.0.1:9/v1", "k")
+    )
+    agent.take_history(grown(number))
+    times = []
+    for i in range(16):
+        began = time.perf_counter()
+        result = await agent.generate_text(f"And at {i}?")
+        times.append((time.perf_counter() - began) * 1000)
+        assert result.text == TEXT
+    return times[0], statistics.median(times[1:]), await _bare_send(bodies[-1])
+
+
+def _chat_lines():
+    from loopback import CHAT
+
+    return [line for line in CHAT.decode().split("\n\n") if line.startswith("data: {")]
+
+
+async def _bare_send(body):
+    """Return the milliseconds in which the bare client sends a body and reads the answer."""
+    import openai
+
+    server = Loopback()
+    client = openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0)
+    times = []
+    for _ in range(6):
+        began = time.perf_counter()
+        async for _chunk in await client.chat.completions.create(**body):
+            pass
+        times.append((time.perf_counter() - began) * 1000)
+    await client.close()
+    server.close()
+    return statistics.median(times[1:])
+
+
+# 3. Many turns at once.
+
+
+def at_once(root, environ):
+    server = Loopback(LATENCY)
+    try:
+        bare = asyncio.run(_bare_at_once(server.url))
+        halo = asyncio.run(_halo_at_once(root, environ, server.url))
+    finally:
+        server.close()
+    calls = AT_ONCE * TURNS
+    print(f"\n3. {AT_ONCE} conversations of {TURNS} turns at once, latency {LATENCY * 1000:.0f} ms\n")
+    print("| | seconds | turns a second | of the bare client |")
+    print("|---|---:|---:|---:|")
+    print(f"| latency alone | {LATENCY * TURNS:.2f} | {calls / (LATENCY * TURNS):,.0f} | |")
+    print(f"| bare client | {bare:.2f} | {calls / bare:,.0f} | 100 % |")
+    share = bare / halo * 100
+    aim = "" if share >= 90 else " (aim 90, **missed**)"
+    print(f"| Halo | {halo:.2f} | {calls / halo:,.0f} | {share:.0f} %{aim} |")
+
+
+async def _bare_at_once(url):
+    import openai
+
+    async def talk():
+        # A client each, as every agent has one.
+        client = openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)
+        messages = [{"role": "system", "content": "You look after the harbour. " * 40}]
+        for i in range(TURNS):
+            messages.append({"role": "user", "content": f"{i}?"})
+            async for _ in await client.chat.completions.create(model="m", messages=messages, stream=True):
+                pass
+            messages.append({"role": "assistant", "content": TEXT})
+        await client.close()
+
+    await talk()
+    began = time.perf_counter()
+    await asyncio.gather(*(talk() for _ in range(AT_ONCE)))
+    return time.perf_counter() - began
+
+
+async def _halo_at_once(root, environ, url):
+    from halo import Agent, Workspace
+    from halo.models.openai_chat import OpenAIChat
+
+    workspace = Workspace(root, environ=environ)
+    agents = [
+        Agent.load(workspace, slug("openai, chat"), adapter=OpenAIChat(f"{url}/v1", "k"))
+        for _ in range(AT_ONCE + 1)
+    ]
+
+    async def talk(agent):
+        for i in range(TURNS):
+            await agent.generate_text(f"{i}?")
+
+    await talk(agents.pop())
+    began = time.perf_counter()
+    await asyncio.gather(*map(talk, agents))
+    return time.perf_counter() - began
+
+
+# 4. Memory.
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory(root, environ):
+    from halo import Agent, Workspace
+
+    workspace = Workspace(root, environ=environ)
+    kept = [Agent.load(workspace, slug("openai, chat")) for _ in range(10)]
+    gc.collect()
+    before = resident()
+    began = time.perf_counter()
+    kept += [Agent.load(workspace, slug("openai, chat")) for _ in range(200)]
+    took = (time.perf_counter() - began) / 200 * 1000
+    gc.collect()
+    each = (resident() - before) / 200 / 1024
+    print("\n4. An agent that waits (mean of 200)\n")
+    print("| KiB | ms to load |")
+    print("|---:|---:|")
+    print(f"| {each:.0f} | {took:.1f} |")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Loopback()) as server:
+        environ = environ_of(folder)
+        root = cold_starts(folder, server)
+        added(root, environ)
+        at_once(root, environ)
+        memory(root, environ)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""What the turns of a program's agent are made with: artifacts, slot values, tools, the model."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from halo.errors import ProviderError, UsageError
+from halo.library.functions import FunctionTool
+from halo.library.workspace import Workspace
+from halo.models.adapter import Adapter, Finished, Notice, Request
+from halo.models.prefix import Prefix
+from halo.records.artifacts import Artifact, Runtime
+from halo.records.budgets import Budgets
+from halo.records.events import UsageReported
+from halo.records.messages import Message, ToolCall, ToolResult
+from halo.records.targets import AgentTarget, SkillTarget
+from halo.runner.turn import Turn, TurnEvent, run_turn
+from halo.sessions.access import allow
+from halo.sessions.desk import Equipment, gather, lay_out
+from halo.sessions.servers import turn_servers
+from halo.tools.base import Tool
+from halo.tools.toolbox import Toolbox
+
+Tools = tuple[FunctionTool[..., Any], ...]
+
+
+class Stage:
+    """One setting: it never changes. `changed` makes the next one, with the same model still open."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        target: AgentTarget,
+        tools: Tools,
+        budgets: Budgets | None,
+        adapter: Adapter | None,
+    ) -> None:
+        self.workspace = workspace
+        self.tools = tools
+        self._asked = target
+        self._budgets = budgets
+        self._given = adapter
+        self._adapter = adapter
+        self._desk = workspace.desk()
+        grants = self._desk.grants()
+        allowed = allow(self._desk.builder, self._desk.tree, grants, target)
+        self.notices = allowed.notices
+        self._target = allowed.target
+        artifact = self._bounded(workspace.artifact(allowed.target, tuple(t.spec for t in tools)))
+        self._refuse_dropped(artifact)
+        skills = {s.id: workspace.artifact(SkillTarget(s.id)) for s in artifact.manifest.skills}
+        self._equipment = Equipment(artifact, skills, allowed.access, grants)
+        gathered = gather(self._desk, self._equipment)
+        self.warnings = gathered.warnings
+        # The time of a slot is that of loading: a prefix that changed with each turn would never be cached.
+        self._values: Mapping[str, str] = gathered.at(_now())
+        turn, self._toolbox, self.remarks = self._lay_out(())
+        self.prefix = Prefix(
+            turn.system.text,
+            turn.system.static_prefix,
+            artifact.manifest.tools,
+            artifact.manifest.few_shots,
+            artifact.manifest.fingerprint,
+        )
+
+    def _bounded(self, artifact: Artifact) -> Artifact:
+        """Put the program's budgets in the place of agent.yaml's."""
+        manifest = artifact.manifest
+        if self._budgets is None or manifest.runtime is None:
+            return artifact
+        runtime = msgspec.structs.replace(manifest.runtime, budgets=self._budgets)
+        return msgspec.structs.replace(artifact, manifest=msgspec.structs.replace(manifest, runtime=runtime))
+
+    def _refuse_dropped(self, artifact: Artifact) -> None:
+        """Raise UsageError for functions that the agent would be loaded without."""
+        offered = {spec.name for spec in artifact.manifest.tools}
+        dropped = [tool.spec.name for tool in self.tools if tool.spec.name not in offered]
+        if dropped:
+            why = (
+                self.notices[0].removeprefix("note: ")
+                if self.notices
+                else f"it has {self._target.access} access"
+            )
+            raise UsageError(
+                f"{self._asked.agent} cannot have {', '.join(dropped)}: {why}",
+                hint="functions that change nothing may be offered all the same: @tool(read_only=True)",
+            )
+
+    def changed(self, tools: Tools | None, layers: Mapping[str, str | None] | None) -> "Stage":
+        """Return the setting with other functions or layers, as the workspace is now; the model stays open.
+
+        Raises UsageError when agent.yaml names another model by now.
+        """
+        workspace = self.workspace if layers is None else self.workspace.with_layers(layers)
+        stage = Stage(
+            workspace, self._asked, self.tools if tools is None else tools, self._budgets, self._given
+        )
+        if self._given is None and stage.runtime.binding != self.runtime.binding:
+            raise UsageError(
+                f"{self._asked.agent} has another model by now: {stage.runtime.binding.model}",
+                hint="load the agent anew; its history can be handed on: take_history",
+            )
+        stage._adapter = self._adapter
+        return stage
+
+    @property
+    def runtime(self) -> Runtime:
+        """All that a turn needs beside the text."""
+        runtime = self._equipment.artifact.manifest.runtime
+        assert runtime is not None  # noqa: S101  # agents have one
+        return runtime
+
+    @property
+    def adapter(self) -> Adapter:
+        """The model, opened when it is first needed. Raises StartError for a missing key and the like."""
+        if self._adapter is None:
+            self._adapter = self._desk.adapter(self._equipment.artifact, self._target)
+        return self._adapter
+
+    async def run(self, history: tuple[Message, ...]) -> AsyncGenerator[TurnEvent, None]:
+        """Run a turn whose message is the last of `history`."""
+        notices: list[str] = []
+        servers = turn_servers(self._desk, self._equipment.artifact, self._equipment.grants, notices.append)
+        turn, toolbox, _ = self._lay_out(history, servers.tools)
+        async with aclosing(servers), aclosing(run_turn(turn, self.adapter, toolbox)) as events:
+            async for event in events:
+                while notices:
+                    yield Notice(notices.pop(0))
+                yield event
+
+    def _lay_out(
+        self, history: tuple[Message, ...], servers: Mapping[str, Tool] | None = None
+    ) -> tuple[Turn, Toolbox, list[str]]:
+        functions = {tool.spec.name: tool.bound() for tool in self.tools}
+        return lay_out(self._desk, self._equipment, history, self._values, {**(servers or {}), **functions})
+
+    async def call(
+        self, history: tuple[Message, ...], *, schema: dict[str, Any] | None, max_tokens: int | None
+    ) -> Finished:
+        """Make one model call. With a `schema` the reply is a value of it, and no tool is called."""
+        binding = self.runtime.binding
+        if max_tokens is not None:
+            binding = msgspec.structs.replace(binding, max_tokens=max_tokens)
+        choice: Literal["auto", "none"] = "none" if schema is not None else "auto"
+        request = Request(self.prefix, history, binding, schema, choice)
+        async with aclosing(self.adapter.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event
+        raise ProviderError("the model's side ended without a reply", kind="protocol")
+
+    def report(self, finished: Finished) -> UsageReported:
+        """Return the figures of a call as a turn records them."""
+        return UsageReported(
+            self.adapter.provider,
+            finished.model,
+            finished.usage,
+            finished.request_digest,
+            finished.stop_reason,
+            finished.restored,
+        )
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        """Run one call of a tool of the agent."""
+        return await self._toolbox.run(call)
+
+    async def close(self) -> None:
+        """Close the model, unless the program brought it along."""
+        adapter, self._adapter = self._adapter, self._given
+        if adapter is not None and adapter is not self._given:
+            await adapter.close()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""Clients of MCP servers: tools that somebody else's program offers."""

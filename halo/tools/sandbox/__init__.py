@@ -1,0 +1,1 @@
+"""Where tools act: files behind one interface, and commands that are kept from the rest of the machine."""

@@ -1,0 +1,38 @@
+"""Finds the `.halo` and `.git` of what lies inside a workspace: examples, submodules, vendored projects."""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+
+MOST_ENTRIES = 20_000  # looked at, the shallowest first; what lies beyond is not guarded
+MOST_FOUND = 64  # each is a mount
+
+_GUARDED = frozenset({".halo", ".git"})
+_SKIPPED = frozenset({"node_modules", "__pycache__"})  # large, and nobody works in them
+
+
+def find_nested(root: str) -> list[str]:
+    """Return them, the shallowest first, without those of the root itself. Links are not followed."""
+    found: list[str] = []
+    queue = deque([root])
+    left = MOST_ENTRIES
+    while queue and left > 0 and len(found) < MOST_FOUND:
+        folder = queue.popleft()
+        for entry in _entries(folder):
+            left -= 1
+            if left <= 0 or len(found) >= MOST_FOUND:
+                break
+            guarded = entry.name in _GUARDED
+            if guarded and folder != root and not entry.is_symlink():
+                found.append(entry.path)
+            elif not guarded and entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
+                queue.append(entry.path)
+    return found
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:
+        return
