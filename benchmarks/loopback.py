@@ -47,8 +47,8 @@ CHAT = _sse(
 
 MESSAGES = _sse(
     {"type": "message_start", "message": {
-        "id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "m", "stop_reason": None,
-        "stop_sequence": None, "usage": {"input_tokens": 9, "output_tokens": 1}}},
+        "id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "m",
+        "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 9, "output_tokens": 1}}},
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": TEXT}},
     {"type": "content_block_stop", "index": 0},
@@ -122,6 +122,7 @@ class Loopback:
             writer.close()
 
     def close(self):
+        """Stop serving."""
         self._loop.call_soon_threadsafe(self._server.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

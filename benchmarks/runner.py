@@ -1,4 +1,4 @@
-"""What Halo adds to a turn: at its start in a cold process, at long histories, in many turns at once, in memory.
+"""What Halo adds to a turn: in a cold process, at long histories, in many turns at once, in memory.
 
 Everything runs against a server on loopback (`loopback.py`). Prints four tables:
 
@@ -48,7 +48,8 @@ IMPORTS = {
 BARE = {
     "openai, chat": (
         "import openai; c = openai.OpenAI(api_key='k', base_url='{url}/v1', max_retries=0)\n"
-        "for _ in c.chat.completions.create(model='m', messages=[{{'role': 'user', 'content': 'x'}}], stream=True): pass"
+        "m = [{{'role': 'user', 'content': 'x'}}]\n"
+        "for _ in c.chat.completions.create(model='m', messages=m, stream=True): pass"
     ),
     "openai, responses": (
         "import openai; c = openai.OpenAI(api_key='k', base_url='{url}/v1', max_retries=0)\n"
@@ -56,7 +57,8 @@ BARE = {
     ),
     "anthropic": (
         "import anthropic; c = anthropic.Anthropic(api_key='k', base_url='{url}', max_retries=0)\n"
-        "with c.messages.stream(model='m', max_tokens=9, messages=[{{'role': 'user', 'content': 'x'}}]) as s:\n"
+        "m = [{{'role': 'user', 'content': 'x'}}]\n"
+        "with c.messages.stream(model='m', max_tokens=9, messages=m) as s:\n"
         "    for _ in s: pass"
     ),
     "gemini": (
@@ -97,7 +99,7 @@ def until_request(server, command, cwd, environ):
     """Return the milliseconds from the start of a process to its first request; None when it makes none."""
     server.arrived.clear()
     began = time.perf_counter()
-    done = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
     if not server.arrived:
         print(f"  {' '.join(map(str, command[:4]))}: {done.stderr.strip()[-300:]}", file=sys.stderr)
         return None
@@ -119,7 +121,7 @@ def cold_starts(folder, server):
         [sys.executable, "-m", "halo", "build"], cwd=root, env=environ, check=True, capture_output=True
     )
     print(f"\n1. From the start of a process to its first request, ms (median of {REPEATS})\n")
-    print("| provider | client's import | bare client | `halo run` | × import | × bare client |")
+    print("| provider | client's import | bare client | `halo run` | of import | of bare client |")
     print("|---|---:|---:|---:|---:|---:|")
     for name, (provider, _, _) in PROVIDERS.items():
         programs = {

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from halo.records.events import ToolResultAdded
     from halo.records.targets import Access
     from halo.sessions.talk import Reply
+    from halo.sessions.taping import Tape
 
 
 @click.command("run")
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     help="What tools may do at most; by default what the session was begun with, else full.",
 )
 @click.option("--frozen", is_flag=True, help="Refuse a stale artifact instead of building it.")
+@click.option("--record", metavar="DIR", help="Write every exchange with the model to a file in DIR.")
+@click.option(
+    "--replay", metavar="DIR", help="Answer from the files in DIR; no key and no network are needed."
+)
 @click.argument("message", required=False)
 def command(
     *,
@@ -48,6 +53,8 @@ def command(
     profile: str,
     access: "Access | None",
     frozen: bool,
+    record: str | None,
+    replay: str | None,
     message: str | None,
 ) -> int:
     """Send MESSAGE (or what is on stdin: no message, or `-`) to an agent and print its answer.
@@ -60,6 +67,10 @@ def command(
     """
     if session is not None and new:
         raise UsageError("-s goes on in a session, -n begins one: choose one of them")
+    if record is not None and replay is not None:
+        raise UsageError("--record asks a model, --replay asks none: choose one of them")
+    from halo.sessions.taping import Tape
+
     text = _message(message)
     streamed = form == "text"
     reply = _talk(
@@ -71,6 +82,7 @@ def command(
         profile=profile,
         access=access,
         frozen=frozen,
+        tape=Tape.of(record, replay),
         streamed=streamed,
     )
     if form == "json":
@@ -109,6 +121,7 @@ def _talk(
     profile: str,
     access: "Access | None",
     frozen: bool,
+    tape: "Tape | None",
     streamed: bool,
 ) -> "Reply":
     from halo.cli.asking import terminal_ask
@@ -122,7 +135,7 @@ def _talk(
     sessions = sessions_folder(builder.places.halo)
     home = builder.places.home
     choice = choose(sessions, agent, "cli", home=home, named=session, new=new, profile=profile, access=access)
-    desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns, terminal_ask())
+    desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns, terminal_ask(), tape)
     show = _show_all if streamed else _show_progress
     return run_talk(desk, choice, message, show, frozen=frozen)
 

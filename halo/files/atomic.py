@@ -27,7 +27,7 @@ def replace_file(path: str, data: bytes, *, mode: int = 0o644, sync: bool = Fals
     umask. With `sync` the change survives a power loss once this returns; without, a power loss may leave
     either, or an empty file.
     """
-    temp = _temporary(path)
+    temp = temporary_beside(path)
     try:
         _write_new(temp, data, mode, sync=sync)
         ops.rename(temp, path)
@@ -46,7 +46,7 @@ def create_file(path: str, data: bytes, *, mode: int = 0o644, sync: bool = False
     """
     if os.path.lexists(path):
         return False
-    temp = _temporary(path)
+    temp = temporary_beside(path)
     try:
         _write_new(temp, data, mode, sync=sync)
         created = _link_new(temp, path, data, mode, sync=sync)
@@ -68,7 +68,7 @@ def publish_folder(path: str, files: Mapping[str, bytes]) -> bool:
         check_relative(name)
     if os.path.lexists(path):
         return False
-    temp = _temporary(path)
+    temp = temporary_beside(path)
     ops.make_dirs(os.path.dirname(path))
     made: list[str] = []  # directories, those above before those below
     try:
@@ -86,7 +86,8 @@ def publish_folder(path: str, files: Mapping[str, bytes]) -> bool:
     return True
 
 
-def _temporary(path: str) -> str:
+def temporary_beside(path: str) -> str:
+    """Return the temporary name for a file that is to stand at `path`."""
     directory, name = os.path.split(path)
     # 40 characters are at most 160 bytes: the longest name that fits the system still gets a temporary.
     return os.path.join(directory, f".{name[:40]}.{os.getpid()}-{os.urandom(6).hex()}.tmp")

@@ -31,9 +31,10 @@ RECORDER: ContextVar[list[Op] | None] = ContextVar("halo.files.ops", default=Non
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate newlines
 
 
-def create(path: str, mode: int) -> int:
+def create(path: str, mode: int, dir_fd: int | None = None) -> int:
     """Make a new file and return its descriptor for writing. Raises FileExistsError, for symlinks too."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+    fd = os.open(_name(path, dir_fd), flags, mode, dir_fd=dir_fd)
     _record("create", path)
     return fd
 
@@ -77,9 +78,9 @@ def fsync_dir(path: str) -> None:
     _record("fsync_dir", path)
 
 
-def rename(path: str, target: str) -> None:
-    """Give a file another name, in place of whatever file has it."""
-    os.replace(path, target)
+def rename(path: str, target: str, dir_fd: int | None = None) -> None:
+    """Give a file another name, in place of whatever file has it; with `dir_fd` both are in that directory."""
+    os.replace(_name(path, dir_fd), _name(target, dir_fd), src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     _record("rename", path, target=target)
 
 
@@ -95,15 +96,15 @@ def link(path: str, target: str) -> None:
     _record("link", path, target=target)
 
 
-def mkdir(path: str) -> None:
+def mkdir(path: str, dir_fd: int | None = None) -> None:
     """Make a directory."""
-    os.mkdir(path)
+    os.mkdir(_name(path, dir_fd), dir_fd=dir_fd)
     _record("mkdir", path)
 
 
-def unlink(path: str) -> None:
+def unlink(path: str, dir_fd: int | None = None) -> None:
     """Take a file's name away."""
-    os.unlink(path)
+    os.unlink(_name(path, dir_fd), dir_fd=dir_fd)
     _record("unlink", path)
 
 
@@ -134,6 +135,10 @@ def _full_fsync(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # type: ignore[attr-defined,unused-ignore]
     except OSError:
         os.fsync(fd)  # network file systems do not know it
+
+
+def _name(path: str, dir_fd: int | None) -> str:
+    return path if dir_fd is None else os.path.basename(path)
 
 
 def _record(name: OpName, path: str, data: bytes = b"", target: str = "") -> None:

@@ -29,24 +29,28 @@ _MAYBE_LINK = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 
 _T = TypeVar("_T")
 
-# What is done at the end of a walk: (descriptor of the directory, name in it). It says "this is a symlink"
-# by ELOOP, as open with O_NOFOLLOW does. Without `dir_fd` it gets None and a whole path.
-Last = Callable[[int | None, str], _T]
+# What is done at the end of a walk: (descriptor of the directory, name in it, real path below the root). It says
+# "this is a symlink" by ELOOP, as open with O_NOFOLLOW does. Without `dir_fd` it gets None and a whole path.
+Last = Callable[[int | None, str, str], _T]
+
+# What makes a folder that is missing on the way: the same three, and the real path that the walk is bound for.
+Missing = Callable[[int | None, str, str, str], None]
 
 
 class LeavesRootError(TreeError):
     """A path or a symlink leads out of its root, or round in circles."""
 
 
-def walk(root: str, rel: str, last: Last[_T], *, follow: bool = True) -> tuple[_T, str]:
-    """Walk from the directory `root` to `rel`; return what `last` does there, and the real path below `root`.
+def walk(root: str, rel: str, last: Last[_T], *, follow: bool = True, missing: Missing | None = None) -> _T:
+    """Walk from the directory `root` to `rel` and return what `last` does there.
 
-    With `follow=False` a symlink at the very end is left to `last`, which must not say ELOOP then. Raises
-    OSError as the system does, LeavesRootError, and TreeError for a malformed path.
+    With `follow=False` a symlink at the very end is left to `last`, which must not say ELOOP then. `missing` may
+    make folders that are not there. Raises OSError as the system does, LeavesRootError, and TreeError for a
+    malformed path.
     """
-    parts = _parts(rel)
+    parts = parts_of(rel)
     if not HAS_DIR_FD:
-        return _walk_realpath(root, rel, parts, last, follow=follow)
+        return _walk_realpath(root, rel, parts, last, follow=follow, missing=missing)
     position = _Position(root, rel, parts)
     try:
         while position.todo:
@@ -56,13 +60,17 @@ def walk(root: str, rel: str, last: Last[_T], *, follow: bool = True) -> tuple[_
                 continue
             try:
                 if not position.todo:
-                    return last(position.fds[-1], name), "/".join([*position.names, name])
+                    return last(position.fds[-1], name, "/".join([*position.names, name]))
                 position.down(name)
+            except FileNotFoundError as error:
+                if missing is None or not position.todo:
+                    raise
+                position.make(name, missing, error)
             except OSError as error:
                 if error.errno not in _MAYBE_LINK:
                     raise
                 position.splice(name, error)
-        return last(position.fds[-1], "."), "/".join(position.names)
+        return last(position.fds[-1], ".", "/".join(position.names))
     finally:
         position.close()
 
@@ -76,6 +84,7 @@ class _Position:
         self.todo = parts[::-1]
         self.names: list[str] = []
         self.links = 0
+        self.made = 0
         self.fds = [os.open(root, _WALK)]
 
     def down(self, name: str) -> None:
@@ -93,6 +102,16 @@ class _Position:
             raise _leaves(self.rel)
         self.names.pop()
         os.close(self.fds.pop())
+
+    def make(self, name: str, missing: Missing, error: OSError) -> None:
+        """Have the folder `name` made, and enter it with the next step, whatever it is by then."""
+        # `missing/..` is nowhere, and what vanishes again and again is not made for ever.
+        self.made += 1
+        if ".." in self.todo or self.made > MAX_DEPTH:
+            raise error
+        folder = [*self.names, name]
+        missing(self.fds[-1], name, "/".join(folder), "/".join([*folder, *self.todo[::-1]]))
+        self.todo.append(name)
 
     def splice(self, name: str, error: OSError) -> None:
         """Put the target of the link `name` before the parts to come; raise `error` if it is no link."""
@@ -129,7 +148,9 @@ class _Position:
         raise _leaves(self.rel)
 
 
-def _walk_realpath(root: str, rel: str, parts: list[str], last: Last[_T], *, follow: bool) -> tuple[_T, str]:
+def _walk_realpath(
+    root: str, rel: str, parts: list[str], last: Last[_T], *, follow: bool, missing: Missing | None
+) -> _T:
     root = os.path.realpath(root)
     full = os.path.join(root, *parts)
     if follow:
@@ -138,16 +159,19 @@ def _walk_realpath(root: str, rel: str, parts: list[str], last: Last[_T], *, fol
         full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
     if full != root and not full.startswith(root.rstrip(os.sep) + os.sep):
         raise _leaves(rel)
-    where = os.path.relpath(full, root).replace(os.sep, "/")
+    where = os.path.relpath(full, root).replace(os.sep, "/").removeprefix(".")
+    above = os.path.dirname(full)
+    if missing is not None and not os.path.isdir(above):
+        missing(None, above, where.rpartition("/")[0], where)
     try:
-        return last(None, full), "" if where == "." else where
+        return last(None, full, where)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _circles(rel) from error
         raise
 
 
-def _parts(rel: str) -> list[str]:
+def parts_of(rel: str) -> list[str]:
     """Split a path; raise TreeError for spellings that mean different things on different systems."""
     # On Windows a colon is a drive (`C:x`) or a hidden stream of a file.
     if rel.startswith("/") or "\\" in rel or "\0" in rel or (os.name == "nt" and ":" in rel):

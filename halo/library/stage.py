@@ -64,6 +64,7 @@ class Stage:
             artifact.manifest.tools,
             artifact.manifest.few_shots,
             artifact.manifest.fingerprint,
+            artifact.prompt,
         )
 
     def _bounded(self, artifact: Artifact) -> Artifact:
@@ -117,7 +118,8 @@ class Stage:
     def adapter(self) -> Adapter:
         """The model, opened when it is first needed. Raises StartError for a missing key and the like."""
         if self._adapter is None:
-            self._adapter = self._desk.adapter(self._equipment.artifact, self._target)
+            artifact = self._equipment.artifact
+            self._adapter = self._desk.watched(self._desk.adapter(artifact, self._target), artifact)
         return self._adapter
 
     async def run(self, history: tuple[Message, ...]) -> AsyncGenerator[TurnEvent, None]:
@@ -161,6 +163,8 @@ class Stage:
             finished.request_digest,
             finished.stop_reason,
             finished.restored,
+            finished.expected,
+            prefix=finished.prefix,
         )
 
     async def execute(self, call: ToolCall) -> ToolResult:

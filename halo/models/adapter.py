@@ -10,8 +10,8 @@ import msgspec
 
 from halo.files.canonical import canonical_json
 from halo.files.digests import sha256
-from halo.records.artifacts import Binding
 from halo.models.prefix import Prefix
+from halo.records.artifacts import Binding
 from halo.records.messages import Message
 from halo.records.usage import Usage
 
@@ -73,8 +73,9 @@ class Finished(msgspec.Struct, frozen=True):
     `model` is the id that the provider reported. `request_digest` is the SHA-256 of the request's body in
     canonical JSON (the client may order and space it differently on the wire). `restored`: prompt tokens
     whose state was loaded from disk before the call. `body` is what was sent, for comparison with the next
-    one; nobody changes it. After `max_tokens` the last call in `message` may have arguments that are cut
-    short.
+    one; nobody changes it. `expected` tokens should have come from the cache, and `prefix` is a digest of the
+    filled prefix: `halo.models.watching` sets both. After `max_tokens` the last call in `message` may have
+    arguments that are cut short.
     """
 
     message: Message
@@ -84,6 +85,8 @@ class Finished(msgspec.Struct, frozen=True):
     request_digest: str
     restored: int = 0
     body: dict[str, Any] | None = None
+    expected: int = 0
+    prefix: str = ""
 
 
 ModelEvent = TextDelta | ThinkingDelta | Notice | Retrying | Finished

@@ -46,7 +46,7 @@ class Meter:
         self.total += len(chunk)
         data = self._tail + chunk
         ends = [at + len(end) for end in _ENDS if (at := data.rfind(end)) >= 0]
-        # Of the next event are the bytes behind the last end; what was kept to find an end is counted already.
+        # The next event has the bytes behind the last end; those kept to find an end are counted already.
         self.event = len(data) - max(ends) if ends else self.event + len(chunk)
         self._tail = data[-3:]
 

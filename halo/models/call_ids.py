@@ -1,28 +1,20 @@
-"""Ids of tool calls: each reply's are distinct, whatever the server sent. Pure."""
+"""Ids of tool calls that a server left out. Ids that repeat are the runner's matter (`halo.runner.calls`)."""
 
 from collections.abc import Iterable
 
 import msgspec
 
-from halo.records.messages import Message, ToolCall
+from halo.records.messages import Block, Message, ToolCall
 
 
-def unique(calls: Iterable[ToolCall], digest: str) -> tuple[ToolCall, ...]:
-    """Give an id to every call that has none, and another one to those that repeat an earlier one's.
-
-    `digest` is the request's: ids made of it are told apart from those of every other reply.
-    """
-    taken: set[str] = set()
-    out: list[ToolCall] = []
-    for number, call in enumerate(calls, 1):
-        kept = call if call.id and call.id not in taken else _renamed(call, f"call_{digest[:12]}_{number}")
-        taken.add(kept.id)
-        out.append(kept)
-    return tuple(out)
-
-
-def _renamed(call: ToolCall, name: str) -> ToolCall:
-    return msgspec.structs.replace(call, id=name)
+def named(blocks: Iterable[Block], digest: str) -> tuple[Block, ...]:
+    """Give every call of a reply that has no id one that is made of the request's digest."""
+    return tuple(
+        msgspec.structs.replace(block, id=f"call_{digest[:12]}_{number}")
+        if isinstance(block, ToolCall) and not block.id
+        else block
+        for number, block in enumerate(blocks, 1)
+    )
 
 
 def calls_in(messages: Iterable[Message]) -> int:

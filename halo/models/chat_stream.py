@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from halo.models.adapter import Finished, ModelEvent, StopReason, TextDelta, ThinkingDelta
-from halo.models.call_ids import unique
-from halo.models.failures import Call, broke_off, from_status, malformed
+from halo.models.call_ids import named
+from halo.models.failures import Call, broke_off, in_stream, malformed
 from halo.records.messages import Block, Message, ProviderData, Text, Thinking, ToolCall
 from halo.records.usage import Usage
 
@@ -83,6 +83,7 @@ class _Chunk(msgspec.Struct):
     usage: _Usage | None = None
     object: str | None = None
     message: Any = None
+    code: Any = None
 
 
 class _Gathered:
@@ -134,7 +135,7 @@ class ChatStream:
         except msgspec.ValidationError as error:
             raise malformed(self._call, str(error)) from error
         if parsed.object == "error":
-            raise from_status(400, {"message": str(parsed.message)}, self._call)
+            raise in_stream({"message": str(parsed.message), "code": parsed.code}, self._call)
         self._model = parsed.model or self._model
         self._count(parsed.usage)
         events: list[ModelEvent] = []
@@ -191,15 +192,14 @@ class ChatStream:
             content.append(Thinking("".join(self._thinking), mark))
         if self._text or not calls:
             content.append(Text("".join(self._text)))
-        message = Message("assistant", (*content, *calls))
+        message = Message("assistant", named((*content, *calls), self._digest))
         return Finished(message, stop, self._usage, self._model, self._digest, body=body)
 
-    def _tool_calls(self) -> tuple[ToolCall, ...]:
+    def _tool_calls(self) -> list[ToolCall]:
         for call in self._calls:
             if not call.name:
                 raise malformed(self._call, "a tool call without a name")
-        calls = [ToolCall(c.id, c.name, c.arguments or "{}") for c in self._calls]
-        return unique(calls, self._digest)
+        return [ToolCall(c.id, c.name, c.arguments or "{}") for c in self._calls]
 
 
 def _split(delta: _Delta) -> tuple[str, str]:

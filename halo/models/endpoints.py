@@ -15,6 +15,7 @@ OWN_ENDPOINTS: dict[str, str] = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
     "deepseek": "https://api.deepseek.com",
+    "gemini": "https://generativelanguage.googleapis.com",
 }
 
 # Scheme, host (name, IPv4 or bracketed IPv6), port, path. No user info, query, fragment, backslash, space,
@@ -59,7 +60,8 @@ def normalise(provider: str, endpoint: str) -> str:
     """Return the base address that the provider's client takes; empty means the provider's own.
 
     An OpenAI endpoint includes `/v1` (added when there is no path at all), Anthropic's does not (a final
-    one is dropped, as the client adds it), DeepSeek's is taken as it is. A trailing slash is harmless.
+    one is dropped, as the client adds it), nor does Gemini's `/v1beta`, DeepSeek's is taken as it is. A
+    trailing slash is harmless.
     Raises StartError when it is no address, UnknownNameError for a provider without endpoints.
     """
     own = _own(provider)
@@ -71,6 +73,8 @@ def normalise(provider: str, endpoint: str) -> str:
         path = "/v1"
     elif provider == "anthropic":
         path = path.removesuffix("/v1")
+    elif provider == "gemini":
+        path = path.removesuffix("/v1beta")
     host = f"[{address.host}]" if ":" in address.host else address.host
     default = {"http": 80, "https": 443}[address.scheme]
     port = "" if address.port == default else f":{address.port}"

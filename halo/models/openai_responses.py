@@ -9,7 +9,7 @@ from halo.models.count_requests import count_failed, read_count, responses_count
 from halo.models.endpoints import is_own
 from halo.models.failures import Call, translate
 from halo.models.openai_cache import cache_fields, marked_system, wants_mark
-from halo.models.provider_clients import events_of, openai_client
+from halo.models.provider_clients import READ_TIMEOUT, events_of, openai_client
 from halo.models.rendering import Render, Rendering
 from halo.models.responses_stream import ResponseStream
 from halo.models.responses_wire import origin, renderer, responses_body
@@ -32,12 +32,14 @@ class OpenAIResponses:
         *,
         capabilities: Capabilities = UNKNOWN_CAPABILITIES,
         minimum: int | None = None,
+        read_timeout: float = READ_TIMEOUT,
     ) -> None:
-        """`minimum`: tokens of the shortest prefix that the model caches, None where that is not known."""
+        """Parameters as of `OpenAIChat`."""
         self.endpoint = endpoint
         self._key = key
         self._capabilities = capabilities
         self._minimum = minimum
+        self._read_timeout = read_timeout
         self._own = is_own(self.provider, endpoint)
         self._render: Render = renderer(self.provider, endpoint, model)
         self._rendering = Rendering(self._render)
@@ -89,7 +91,7 @@ class OpenAIResponses:
 
     def _open(self) -> "openai.AsyncOpenAI":
         if self._client is None:
-            self._client = openai_client(self.provider, self.endpoint, self._key)
+            self._client = openai_client(self.provider, self.endpoint, self._key, self._read_timeout)
         return self._client
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ KEY_VARIABLES = {
     "openai": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
     "deepseek": "DEEPSEEK_API_KEY",
+    "gemini": "GEMINI_API_KEY",
 }
 
 # Clients insist on a key; servers on this machine and trusted ones may want none.
@@ -38,10 +39,11 @@ def open_adapter(
     """Return the adapter for `binding`; nothing is loaded or connected yet.
 
     `key` is the provider's, None when there is none; `trusted` says that `halo trust` allowed the
-    endpoint. `context_tokens`, `cache`, `base_dir` (for relative model paths) and `threads` (None: see
-    `llama.default_threads`) concern the provider `local`. `min_cacheable`: tokens of the shortest prefix that
-    the model's provider caches, None where that is not known; `capabilities`: what the model can do, as the
-    catalogue has it. Raises UnknownNameError for the provider, MissingKeyError, StartError when the key may
+    endpoint. `context_tokens`, `base_dir` (for relative model paths) and `threads` (None: see
+    `llama.default_threads`) concern the provider `local`; `cache`, the folder for what is derived, also
+    `gemini`. `min_cacheable`: tokens of the shortest prefix that the model's provider caches, None where that
+    is not known; `capabilities`: what the model can do, as the catalogue has it.
+    Raises UnknownNameError for the provider, MissingKeyError, MissingEngineError, StartError when the key may
     not go to the endpoint.
     """
     adapter: Adapter
@@ -50,7 +52,7 @@ def open_adapter(
             binding, context_tokens=context_tokens, cache=cache, base_dir=base_dir, threads=threads
         )
     elif binding.provider in OWN_ENDPOINTS:
-        adapter = _open_remote(binding, key, trusted, min_cacheable, capabilities)
+        adapter = _open_remote(binding, key, trusted, min_cacheable, capabilities, cache)
     else:
         raise UnknownNameError.of("provider", binding.provider, sorted(PROVIDERS))
     return SchemaCalls(adapter) if tool_mode == "schema" else adapter
@@ -113,6 +115,7 @@ def _open_remote(
     trusted: bool,
     min_cacheable: int | None,
     capabilities: Capabilities,
+    cache: str,
 ) -> Adapter:
     provider = binding.provider
     endpoint = normalise(provider, binding.endpoint)
@@ -134,6 +137,13 @@ def _open_remote(
         from halo.models.openai_chat import OpenAIChat
 
         return OpenAIChat(endpoint, key, provider=provider, capabilities=capabilities, minimum=min_cacheable)
+    if provider == "gemini":
+        from halo.models.gemini import Gemini
+        from halo.models.gemini_client import require_client
+
+        require_client()
+        minimum = min_cacheable if capabilities.cache_marks else None
+        return Gemini(endpoint, key, binding.model, cache=cache, minimum=minimum)
     from halo.models.anthropic_messages import AnthropicMessages
 
     return AnthropicMessages(endpoint, key, min_cacheable)

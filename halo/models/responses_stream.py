@@ -12,8 +12,8 @@ import msgspec
 
 from halo.errors import HaloError
 from halo.models.adapter import Finished, ModelEvent, Notice, StopReason, TextDelta, ThinkingDelta
-from halo.models.call_ids import unique
-from halo.models.failures import Call, broke_off, from_status, malformed
+from halo.models.call_ids import named
+from halo.models.failures import Call, broke_off, from_status, in_stream, malformed
 from halo.models.responses_events import Event, Failure, Incomplete, Item, Response
 from halo.records.messages import Block, Message, ProviderData, Text, Thinking, ToolCall
 from halo.records.usage import Usage
@@ -129,7 +129,7 @@ class ResponseStream:
     def _failed(self, error: Failure) -> HaloError:
         code = str(error.code or "")
         body = {"error": {"code": code, "message": error.message or code or "no reason given"}}
-        return from_status(_STATUS.get(code, 400), body, self._call)
+        return from_status(_STATUS.get(code, 400), body, self._call) if code else in_stream(body, self._call)
 
     def finish(self, body: dict[str, Any] | None = None) -> Finished:
         """Build the whole reply to `body`. Raises ProviderError when the stream ended before it did."""
@@ -137,9 +137,7 @@ class ResponseStream:
         if response is None:
             raise broke_off(self._call)
         gathered = [g for _, g in sorted(self._items.items(), key=_place)]
-        blocks = [block for g in gathered for block in self._blocks(g)]
-        calls = iter(unique([b for b in blocks if isinstance(b, ToolCall)], self._digest))
-        content = tuple(next(calls) if isinstance(b, ToolCall) else b for b in blocks)
+        content = named((block for g in gathered for block in self._blocks(g)), self._digest)
         usage = response.usage.neutral() if response.usage is not None else Usage()
         return Finished(
             Message("assistant", content or (Text(""),)),

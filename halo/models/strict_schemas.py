@@ -15,45 +15,54 @@ _KEYWORDS = frozenset(
     }
 )  # fmt: skip
 
-# Beyond these the provider refuses a strict schema.
+# Beyond these the provider refuses a strict schema: levels of objects, properties, values of enumerations.
 _LEVELS = 10
 _PROPERTIES = 5000
 _VALUES = 1000
 
+_DEEPEST = 100  # no schema that somebody wrote goes deeper
+
+
+class _Tally:
+    """What a schema holds altogether."""
+
+    def __init__(self) -> None:
+        self.properties = 0
+        self.values = 0
+
 
 def is_strict(schema: dict[str, Any]) -> bool:
     """Say whether strict mode takes `schema` as it is."""
-    if schema.get("type") != "object" or "anyOf" in schema:
+    tally = _Tally()
+    if schema.get("type") != "object" or "anyOf" in schema or not _fits(schema, 1, 1, tally):
         return False
-    counted = {"properties": 0, "values": 0}
-    fits = _fits(schema, 1, counted)
-    return fits and counted["properties"] <= _PROPERTIES and counted["values"] <= _VALUES
+    return tally.properties <= _PROPERTIES and tally.values <= _VALUES
 
 
-def _fits(schema: object, level: int, counted: dict[str, int]) -> bool:
-    if not isinstance(schema, dict) or not _KEYWORDS.issuperset(schema):
+def _fits(schema: object, level: int, depth: int, tally: _Tally) -> bool:
+    if not isinstance(schema, dict) or not _KEYWORDS.issuperset(schema) or depth > _DEEPEST:
         return False
-    properties = schema.get("properties", {})
-    counted["properties"] += len(properties)
-    counted["values"] += len(schema.get("enum", ()))
-    holds_properties = schema.get("type") == "object" or "object" in _types(schema) or "properties" in schema
-    if holds_properties:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    values, either = schema.get("enum", []), schema.get("anyOf", [])
+    named = [properties, *(schema.get(name, {}) for name in ("$defs", "definitions"))]
+    if not all(isinstance(group, dict) for group in named):
+        return False
+    if not all(isinstance(listed, list) for listed in (required, values, either)):
+        return False
+    tally.properties += len(properties)
+    tally.values += len(values)
+    is_object = "properties" in schema or "object" in _types(schema)
+    if is_object:
         closed = schema.get("additionalProperties") is False
-        if not closed or set(schema.get("required", ())) != set(properties) or level > _LEVELS:
+        if not closed or sorted(map(str, required)) != sorted(properties) or level > _LEVELS:
             return False
     elif not {"type", "anyOf", "$ref", "enum", "const"} & set(schema):
         return False  # anything at all
-    return all(_fits(part, level + holds_properties, counted) for part in _parts(schema))
+    parts = [part for group in named for part in group.values()] + either
+    parts += [schema["items"]] if "items" in schema else []
+    return all(_fits(part, level + is_object, depth + 1, tally) for part in parts)
 
 
 def _types(schema: dict[str, Any]) -> list[object]:
     named = schema.get("type")
     return named if isinstance(named, list) else [named]
-
-
-def _parts(schema: dict[str, Any]) -> list[object]:
-    """Return the schemas inside of one."""
-    named = (schema.get(key, {}) for key in ("properties", "$defs", "definitions"))
-    parts = [part for group in named for part in group.values()]
-    parts += schema.get("anyOf", [])
-    return [*parts, schema["items"]] if "items" in schema else parts

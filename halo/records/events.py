@@ -126,7 +126,8 @@ class UsageReported(msgspec.Struct, frozen=True, omit_defaults=True):
     `request_digest` is the SHA-256 of the rendered request body. `restored`: tokens of model state that
     were loaded from disk before the call (provider `local`). `expected`: tokens that should have come from
     the cache, by what was sent before. `cost` is in `currency`, None without a price. `attempts`: how often
-    the call was made until it went through.
+    the call was made until it went through. `prefix` is a digest of the filled system text, the tools and the
+    few-shots: when it changes, nothing is found in a cache.
     """
 
     provider: str
@@ -139,6 +140,7 @@ class UsageReported(msgspec.Struct, frozen=True, omit_defaults=True):
     cost: float | None = None
     currency: str = ""
     attempts: int = 1
+    prefix: str = ""
 
 
 class Edit(msgspec.Struct, frozen=True):

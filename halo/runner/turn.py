@@ -69,6 +69,7 @@ async def run_turn(
         manifest.tools,
         manifest.few_shots,
         manifest.fingerprint,
+        turn.artifact.prompt,
     )
     history = turn.history
     taken = call_ids(manifest.few_shots)
@@ -92,6 +93,8 @@ async def run_turn(
             request_digest=finished.request_digest,
             stop_reason=finished.stop_reason,
             restored=finished.restored,
+            expected=finished.expected,
+            prefix=finished.prefix,
         )
         refused = finished.stop_reason == "refusal"
         if refused:

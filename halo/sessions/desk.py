@@ -9,7 +9,12 @@ from halo.build.builder import Builder
 from halo.errors import ModelFileError
 from halo.files.roots import ConfinedRoot
 from halo.models.adapter import Adapter
+from halo.models.cache_rules import rule_for
+from halo.models.cache_watch import CacheWatch, Earlier
+from halo.models.disguise import Disguise
 from halo.models.opening import open_adapter
+from halo.models.retrying import RetryingAdapter
+from halo.models.watching import WatchedAdapter
 from halo.records.artifacts import Artifact, Binding
 from halo.records.messages import Message
 from halo.records.policies import PolicyRule
@@ -22,9 +27,12 @@ from halo.sessions.keys import provider_key
 from halo.sessions.machine import this_machine
 from halo.sessions.rights import rights_of
 from halo.sessions.said import Said, read_message
+from halo.sessions.secrets import known_secrets
+from halo.sessions.taping import Tape
 from halo.sessions.values import Moment, Values, argument_values, slot_values
 from halo.tools.base import Surroundings, Tool
 from halo.tools.consent import Ask, gate
+from halo.tools.secrets import masker
 from halo.tools.toolbox import Toolbox
 from halo.workspace.ids import is_id, outside_folders
 from halo.workspace.settings.files import GLOBAL_SETTINGS
@@ -74,7 +82,8 @@ def gather(desk: "Desk", equipment: Equipment) -> Values:
 class Desk:
     """Everything around one turn that is not the conversation: paths, environment, clock, cache.
 
-    `ask` asks the user about calls of tools; None where nobody can be asked.
+    `ask` asks the user about calls of tools; None where nobody can be asked. `tape`: what the model says is
+    recorded, or answered from recordings.
     """
 
     def __init__(
@@ -84,12 +93,14 @@ class Desk:
         cache: str,
         now_ns: Callable[[], int],
         ask: Ask | None = None,
+        tape: Tape | None = None,
     ) -> None:
         self.builder = builder
         self.environ = environ
         self.cache = cache
         self.now_ns = now_ns
         self.ask = ask
+        self.tape = tape
         self.tree = builder.places.tree()
 
     def grants(self) -> Grants:
@@ -111,12 +122,23 @@ class Desk:
         )
 
     def adapter(self, artifact: Artifact, target: AgentTarget) -> Adapter:
-        """Open the model that the artifact of `target` is bound to."""
+        """Open the model that the artifact of `target` is bound to, or the recordings in its place."""
+        if self.tape is None:
+            return self._model(artifact, target)
+        disguise = Disguise(
+            {"workspace_root": self.builder.places.workspace},
+            masker(known_secrets(self.tree, self.environ)),
+        )
+        if self.tape.use == "replay":
+            return self.tape.replayed(artifact, disguise)
+        return self.tape.recorded(self._model(artifact, target), disguise)
+
+    def _model(self, artifact: Artifact, target: AgentTarget) -> Adapter:
         runtime = artifact.manifest.runtime
         assert runtime is not None  # noqa: S101  # agents have one
         binding = runtime.binding
         self.admit_model_file(binding, target)
-        return open_adapter(
+        adapter = open_adapter(
             binding,
             tool_mode=runtime.tool_mode,
             key=provider_key(binding.provider, self.tree, self.environ, self.grants),
@@ -130,6 +152,16 @@ class Desk:
             cache=self.cache,
             base_dir=self.builder.places.workspace,
         )
+        # What fails in this very process fails again.
+        return adapter if binding.provider == "local" else RetryingAdapter(adapter)
+
+    def watched(self, adapter: Adapter, artifact: Artifact, earlier: Earlier | None = None) -> Adapter:
+        """Watch what one conversation finds in the provider's cache. Recordings have none."""
+        runtime = artifact.manifest.runtime
+        if runtime is None or (self.tape is not None and self.tape.use == "replay"):
+            return adapter
+        watch = CacheWatch(rule_for(runtime.binding, runtime.capabilities), earlier)
+        return WatchedAdapter(adapter, watch, lambda: self.now_ns() / 1e9)
 
 
 def lay_out(

@@ -5,9 +5,11 @@ gets one that says so.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from halo.files.log import LogLine
 from halo.records.events import (
+    ContextShortened,
     Event,
     EventData,
     MessageAdded,
@@ -23,6 +25,14 @@ from halo.runner.calls import fresh_ids
 from halo.sessions.reading import Fetch, Unread, payload_of, read_events
 
 LOST_RESULT = "The result of this call was lost."
+
+
+class LastCall(NamedTuple):
+    """The last model call: its figures, when they were recorded (ISO 8601), the artifact of its turn."""
+
+    reported: UsageReported
+    at: str
+    artifact: str
 
 
 class Conversation:
@@ -46,6 +56,7 @@ class Conversation:
         self.open_calls: dict[str, str] = {}
         self.usage = Usage()
         self.model = ""
+        self.last_call: LastCall | None = None
         self.damaged: list[str] = []
         self.newer: list[str] = []
         self._results: list[ToolResult] = []
@@ -71,6 +82,8 @@ class Conversation:
         self.updated_at = event.ts
 
     def _fold(self, data: EventData, event: Event) -> None:
+        if isinstance(data, ContextShortened):
+            self.last_call = None  # what it sent is not the beginning of what will be sent
         match data:
             case SessionCreated():
                 self.created, self.created_at = data, event.ts
@@ -91,6 +104,7 @@ class Conversation:
                     self._results.append(data.result)
             case UsageReported():
                 self.usage, self.model = self.usage + data.usage, data.model
+                self.last_call = LastCall(data, event.ts, self.started.artifact if self.started else "")
             case TurnEnded():
                 self.ended, self.open_turn = data, False
 

@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 import msgspec
 
 from halo.errors import HaloError, LogError
-from halo.models.adapter import Adapter, Notice, TextDelta, ThinkingDelta
+from halo.models.adapter import Adapter, Notice, Retrying, TextDelta, ThinkingDelta
 from halo.records.artifacts import Artifact
 from halo.records.events import (
     MessageAdded,
@@ -21,6 +21,7 @@ from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
 from halo.runner.threads import ToolThreads
 from halo.runner.turn import TurnEvent, run_turn
+from halo.sessions.cached import earlier_call
 from halo.sessions.choice import Choice
 from halo.sessions.derived import write_derived
 from halo.sessions.desk import Desk, Equipment, equip, gather, lay_out
@@ -122,6 +123,7 @@ async def _turn(
     show: Show,
 ) -> Reply:
     artifact = equipment.artifact
+    earlier = earlier_call(session.conversation, artifact)
     started = session.append(
         TurnStarted(
             artifact.id,
@@ -141,7 +143,8 @@ async def _turn(
         turn, toolbox, remarks = lay_out(desk, equipment, history, values, servers.tools)
         for remark in remarks:
             show(Notice(remark))
-        async with aclosing(servers), aclosing(run_turn(turn, adapter, toolbox)) as events:
+        watched = desk.watched(adapter, artifact, earlier)
+        async with aclosing(servers), aclosing(run_turn(turn, watched, toolbox)) as events:
             await _keep(session, events, progress, show)
     except (asyncio.CancelledError, KeyboardInterrupt):
         _break_off(session, progress, TurnEnded("interrupted"), show)
@@ -194,6 +197,10 @@ async def _keep(
                 show(event)
             case ThinkingDelta() | Notice():
                 show(event)
+            case Retrying():
+                void = "; what was said since the last step is void" if progress.unrecorded else ""
+                progress.unrecorded.clear()
+                show(Notice(f"{event.reason}: trying again in {event.seconds:.1f} s{void}"))
             case MessageAdded():
                 session.append(event)
                 progress.text.append(event.message.text)

@@ -2,16 +2,18 @@
 
 It is not let near the workspace: it opens paths by itself, which a program that swaps folders for links could
 turn to a file outside, and whether that one matches would show in the result. It gets the contents of files
-that were read through the confined walk, one after the other, on stdin. Nor does it say what is shown: each
-file that it lets through is searched again. So a difference between the two could lose a match, never show a
-wrong one, and only patterns that mean the same to both come here (`rust_patterns`).
+that were read through the confined walk, one after the other, as its stdin. Nor does it say what is shown:
+each file that it lets through is searched again. So a difference between the two could lose a match, never
+show a wrong one, and only patterns that mean the same to both come here (`rust_patterns`).
 """
 
 import bisect
 import os
 import shutil
 import subprocess
+import tempfile
 from itertools import accumulate
+from typing import IO
 
 from halo.tools.rust_patterns import translate
 
@@ -85,21 +87,30 @@ class Sieve:
         """Return where the first matching lines begin in all files together; None if there is no answer."""
         assert self._program is not None and self._pattern is not None  # noqa: S101, PT018  # it works
         try:
-            done = subprocess.run(
-                [self._program, *_OPTIONS, "-e", self._pattern.text, "-"],
+            with _unnamed_file() as file:
                 # An empty line first: a mark at the beginning of the whole might be taken off.
-                input=b"".join([b"\n", *map(_lines, files)]),
-                capture_output=True,
-                timeout=max(seconds, 0.001),
-                env={name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ},
-                check=False,
-            )
+                file.writelines([b"\n", *map(_lines, files)])
+                file.seek(0)
+                done = subprocess.run(
+                    [self._program, *_OPTIONS, "-e", self._pattern.text, "-"],
+                    stdin=file,
+                    capture_output=True,
+                    timeout=max(seconds, 0.001),
+                    env={name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ},
+                    check=False,
+                )
             if done.returncode in (0, 1):  # something was found, or nothing
                 return [int(line.partition(b":")[0]) for line in done.stdout.split(b"\n") if line]
         except (OSError, ValueError, subprocess.TimeoutExpired):
             pass
         self._pattern = None  # it does not take the pattern, takes too long, or is not the program known here
         return None
+
+
+def _unnamed_file() -> IO[bytes]:
+    """Open a file that nobody else can: a pipe takes a few KB at a time, which is slower than the search."""
+    in_memory = getattr(os, "memfd_create", None)  # Linux
+    return tempfile.TemporaryFile() if in_memory is None else open(in_memory("halo"), "w+b")
 
 
 def _lines(data: bytes) -> bytes:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from making import agent, skill
 from halo.cli.main import run
 from halo.files.log import CheckedLog, read_log
 from halo.models.catalogue import KNOWN_MODELS
+from halo.models.retrying import Patience, RetryingAdapter
 from halo.records.events import (
     TYPES,
     Event,
@@ -576,7 +578,14 @@ def test_a_missing_key_says_where_to_put_it(ws, capfd):
     assert not (ws.halo / "sessions").exists()
 
 
-def test_a_refused_connection_names_the_endpoint(ws, capfd):
+@pytest.fixture
+def impatient(monkeypatch):
+    """What fails in a way that passes is tried again at once."""
+    at_once = partial(RetryingAdapter, patience=Patience(first=0.001))
+    monkeypatch.setattr("halo.sessions.desk.RetryingAdapter", at_once)
+
+
+def test_a_refused_connection_names_the_endpoint(ws, capfd, impatient):
     model = {"provider": "openai", "id": "m", "endpoint": "http://127.0.0.1:9/v1"}
     ws.write({".halo/agents/default/agent.yaml": agent(model=model)})
     assert run(["run", "hi"]) == 1
@@ -588,12 +597,16 @@ def test_a_refused_connection_names_the_endpoint(ws, capfd):
     assert "127.0.0.1:9" in ended.error
 
 
-def test_a_failed_turn_does_not_spoil_the_next(ws, remote, scripted, capfd):
+def test_a_failed_turn_does_not_spoil_the_next(ws, remote, scripted, capfd, impatient):
     """The message of a failed turn stays in the history once; the next turn goes on from there."""
     remote("openai")
-    scripted.fails(500, {"error": {"message": "boom"}})
+    for _ in range(5):
+        scripted.fails(500, {"error": {"message": "boom"}})
     assert run(["run", "-a", "remote", "First."]) == 1
-    assert "boom" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "boom" in err
+    assert err.count("trying again in") == 4
+    assert "tried 5 times" in err
     scripted.says_chat(*chat({"content": "ok"}))
     assert run(["run", "-a", "remote", "Second."]) == 0
     sent = json.dumps(scripted.requests[-1].json["messages"])
@@ -601,9 +614,11 @@ def test_a_failed_turn_does_not_spoil_the_next(ws, remote, scripted, capfd):
     assert sent.count("Second.") == 1
 
 
-def test_a_stream_that_breaks_off_keeps_what_was_said(ws, remote, scripted, capfd):
+def test_a_stream_that_breaks_off_keeps_what_was_said(ws, remote, scripted, capfd, impatient):
+    """Each attempt voids what the one before it said; the last one's words are kept."""
     remote("openai")
-    scripted.says_chat(*chat({"content": "Half an "})[:1], done=False, cut=True)
+    for _ in range(5):
+        scripted.says_chat(*chat({"content": "Half an "})[:1], done=False, cut=True)
     assert run(["run", "-a", "remote", "Go."]) == 1
     assert "Half an" in capfd.readouterr().out
     partial = [d for d in of(MessageAdded, events(ws)) if d.partial]

@@ -24,7 +24,7 @@ CATALOGUES = {
     "builtin:models/openai.yaml": (
         "name: O\nmodels:\n"
         "  big:\n    as_of: 2026-01-01\n    window: 100000\n    max_output: 64000\n    min_cacheable: 1024\n"
-        "    capabilities: {images: true}\n"
+        "    capabilities: {images: true}\n    api: responses\n"
         "  short: {as_of: 2026-01-01, max_output: 100}\n"
     ),
     "builtin:models/local.yaml": (
@@ -68,6 +68,20 @@ class TestFiguresOfTheCatalogue:
             assert found.runtime.binding.max_tokens == 4096
             assert (found.runtime.capabilities, found.runtime.min_cacheable_tokens) == (Capabilities(), None)
             assert [d.code for d in found.diagnostics if "model" in d.message] == []
+
+    @pytest.mark.parametrize(
+        ("model", "api"),
+        [
+            (BIG, "responses"),
+            ({**BIG, "api": "chat"}, "chat"),
+            ({**BIG, "endpoint": "http://127.0.0.1:1/v1"}, "chat"),  # of another server nothing is known
+            ({**BIG, "id": "short"}, "chat"),
+            ({**BIG, "id": "new"}, "chat"),
+            ({**BIG, "id": "new", "api": "responses"}, "responses"),
+        ],
+    )
+    def test_the_protocol_that_a_model_wants(self, model, api):
+        assert runtime({AGENT: agent(model=model)}).binding.api == api
 
     def test_agent_yaml_has_the_last_word(self):
         found = runtime({AGENT: agent(model={**BIG, "max_tokens": 90_000}, context={"max_tokens": 300_000})})

@@ -6,7 +6,7 @@ How a document is written:
     ```console exact     the output is compared; a line `…` stands for any lines
     ```console ci        needs a fresh machine: the very command must stand in .ci/run
     ```console key       needs a provider's key: the command must exist (`--help` answers)
-    ```yaml file=PATH    the block is written to PATH before the next command runs
+    ```yaml file=PATH    the block, of any language, is written to PATH before the next command runs
 
 The commands of a document run in one bash script with `set -e`, in an empty folder with an empty HOME.
 """
@@ -80,12 +80,15 @@ RUNNABLE = sorted({path for path, _ in shown("")})
 
 @pytest.fixture(scope="session")
 def shims(tmp_path_factory):
-    """A folder with `halo`, `doit` and `pytest` that run this checkout."""
+    """A folder with `halo`, `doit`, `pytest` and `python` that run this checkout."""
     folder = tmp_path_factory.mktemp("bin")
     for command in ("halo", "doit", "pytest"):
         script = folder / command
         script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {command} "$@"\n')
         script.chmod(0o755)
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
     return folder
 
 

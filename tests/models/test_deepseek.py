@@ -112,13 +112,14 @@ def test_what_it_has_no_word_for_is_said(scripted):
     assert scripted.requests[0].json["temperature"] == 0.5
 
 
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
 class TestSchemas:
     """It takes no schema, only the wish for JSON; so the schema is told."""
 
-    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-
     def test_at_the_end_of_what_the_user_said(self, scripted):
-        sent = sent_after(scripted, asked(user("Where?"), system="S", schema=self.schema))
+        sent = sent_after(scripted, asked(user("Where?"), system="S", schema=SCHEMA))
         assert sent["response_format"] == {"type": "json_object"}
         assert sent["messages"][0] == {"role": "system", "content": "S"}
         assert sent["messages"][1]["content"].startswith("Where?\n\nAnswer with one JSON object")
@@ -127,11 +128,11 @@ class TestSchemas:
     def test_after_the_results_of_tools(self, scripted):
         call = Message("assistant", (ToolCall("1", "f", "{}"),))
         results = Message("user", (ToolResult("1", "r"),))
-        sent = sent_after(scripted, asked(user("?"), call, results, schema=self.schema))
+        sent = sent_after(scripted, asked(user("?"), call, results, schema=SCHEMA))
         assert [m["role"] for m in sent["messages"]] == ["user", "assistant", "tool", "user"]
 
     def test_the_words_are_not_kept(self, scripted):
-        turn = asked(user("Where?"), schema=self.schema)
+        turn = asked(user("Where?"), schema=SCHEMA)
         scripted.says_chat(chunk(content="{}"), chunk(stop="stop"), chunk(usage=USAGE))
         scripted.says_chat(chunk(content="ok"), chunk(stop="stop"), chunk(usage=USAGE))
         one = adapter(scripted)
@@ -141,7 +142,7 @@ class TestSchemas:
 
     def test_a_schema_changes_the_digest(self, scripted):
         digests = set()
-        for schema in (None, self.schema, {**self.schema, "required": []}):
+        for schema in (None, SCHEMA, {**SCHEMA, "required": []}):
             scripted.says_chat(chunk(content="{}"), chunk(stop="stop"), chunk(usage=USAGE))
             digests.add(
                 outcome(run_turn(adapter(scripted), asked(user("?"), schema=schema)))[1].request_digest

@@ -274,13 +274,16 @@ def test_it_sees_no_file_and_no_setting(bench, early, tmp_path, monkeypatch):
     config = tmp_path / "ripgreprc"
     config.write_text("--pre=/bin/false\n--invert-match\n")
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(config))
-    started = []
+    started, fed = [], []
     run = subprocess.run
-    monkeypatch.setattr(
-        sieve.subprocess,
-        "run",
-        lambda command, **named: started.append((command, named)) or run(command, **named),
-    )
+
+    def watched(command, **named):
+        started.append((command, named))
+        fed.append(named["stdin"].read())
+        named["stdin"].seek(0)
+        return run(command, **named)
+
+    monkeypatch.setattr(sieve.subprocess, "run", watched)
     bench.write(
         {"a.txt": "needle\n", ".halo/settings.yaml": "needle\n", "b.bin": b"\0needle", "c.txt": "x\n"}
     )
@@ -289,7 +292,7 @@ def test_it_sees_no_file_and_no_setting(bench, early, tmp_path, monkeypatch):
     ((command, named),) = started
     assert command[-1] == "-"
     assert not any(str(bench.root) in argument for argument in command)
-    assert named["input"] == b"\nneedle\nx\n"
+    assert fed == [b"\nneedle\nx\n"]
     assert "RIPGREP_CONFIG_PATH" not in named["env"]
 
 

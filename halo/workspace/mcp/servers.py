@@ -48,15 +48,15 @@ class McpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # As `halo.models.endpoints` reads addresses, and a query: what two parsers could read differently is none.
-_ADDRESS = re.compile(
-    r"(?P<scheme>https?)://"
+# Patterns are compiled when they are needed: every command imports this, and few have a server to look at.
+_ADDRESS = (
+    r"(?i)(?P<scheme>https?)://"
     r"(?P<host>[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
-    r"(?:/[A-Za-z0-9._~%+=:@,;!$&'()*-]*)*(?:\?[A-Za-z0-9._~%+=:@,;!$&'()*/?-]*)?",
-    re.IGNORECASE,
+    r"(?:/[A-Za-z0-9._~%+=:@,;!$&'()*-]*)*(?:\?[A-Za-z0-9._~%+=:@,;!$&'()*/?-]*)?"
 )
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
-_PRINTABLE = re.compile(r"[\t -~]*\Z")
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # noqa: S105  # a word of HTTP
+_PRINTABLE = r"[\t -~]*"
 # What the protocol or the client itself says in a request.
 _RESERVED = frozenset(
     {"accept", "connection", "content-length", "content-type", "host", "te", "transfer-encoding", "upgrade"}
@@ -67,7 +67,7 @@ def is_loopback_address(url: str) -> bool:
     """Tell whether an address is surely on this machine; names other than `localhost` are not."""
     import ipaddress
 
-    match = _ADDRESS.fullmatch(url)
+    match = re.fullmatch(_ADDRESS, url)
     host = match["host"].lower().strip("[]") if match is not None else ""
     if host == "localhost":
         return True
@@ -109,7 +109,7 @@ def _command_problem(server: McpServer) -> Problem | None:
         if "\0" in word:
             return Problem(("command", str(i)), "NUL cannot stand in a command")
     for name, value in server.env.items():
-        if not _VARIABLE.match(name) or "\0" in value:
+        if not re.fullmatch(_VARIABLE, name) or "\0" in value:
             return Problem(("env", name), f"{name!a} is not a variable of an environment")
     return Problem(("cwd",), "NUL cannot stand in a path") if "\0" in server.cwd else None
 
@@ -118,7 +118,7 @@ def _address_problem(server: McpServer) -> Problem | None:
     if server.env or server.cwd:
         path = "env" if server.env else "cwd"
         return Problem((path,), f"only a server with a command has {path}", "an address has headers")
-    match = _ADDRESS.fullmatch(server.url)
+    match = re.fullmatch(_ADDRESS, server.url)
     if match is None or not 0 < int(match["port"] or 1) < 65536:
         return Problem(
             ("url",), "not a plain http or https address", "https://host[:port][/path], without a user name"
@@ -130,7 +130,7 @@ def _address_problem(server: McpServer) -> Problem | None:
 
 def _header_problem(server: McpServer) -> Problem | None:
     for name, value in server.headers.items():
-        if not _TOKEN.match(name) or not _PRINTABLE.match(value):
+        if not re.fullmatch(_TOKEN, name) or not re.fullmatch(_PRINTABLE, value):
             return Problem(("headers", name), f"{name!a}: a header is printable ASCII")
         if name.lower() in _RESERVED or name.lower().startswith("mcp-"):
             return Problem(("headers", name), f"{name} is set by the protocol")

@@ -41,7 +41,10 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     seed: Annotated[int | None, Meta(description="Sent if set, and if the server takes it.")] = None
     api: Annotated[
-        Api | None, Meta(description="Which of OpenAI's protocols: chat (if left out) or responses.")
+        Api | None,
+        Meta(
+            description="Which of OpenAI's protocols: chat or responses; left out, what the catalogue says."
+        ),
     ] = None
     cache: Annotated[
         CacheTime | None,
