@@ -79,7 +79,7 @@ def fsync_dir(path: str) -> None:
 
 
 def rename(path: str, target: str, dir_fd: int | None = None) -> None:
-    """Give a file another name, in place of whatever file has it; with `dir_fd` both are in that directory."""
+    """Give a file another name, in place of whatever file has it; with `dir_fd` both are in there."""
     os.replace(_name(path, dir_fd), _name(target, dir_fd), src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     _record("rename", path, target=target)
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat as st_modes
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from halo.errors import TreeError
@@ -10,8 +11,12 @@ from halo.files.walk import NOFOLLOW, LeavesRootError, walk
 
 Kind = Literal["file", "dir", "absent", "other"]
 
+# Gets the real path of what was opened, before anything is read or written, and raises to refuse it. A look
+# at `resolve` beforehand would leave a moment in which somebody can exchange a folder for a link.
+Admit = Callable[[str], None]
+
 # A FIFO or a device must not block the open; O_BINARY keeps Windows from translating newlines.
-_SAFE = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+SAFE = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -34,30 +39,33 @@ class ConfinedRoot:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
 
-    def open(self, rel: str, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    def open(self, rel: str, flags: int = os.O_RDONLY, mode: int = 0o644, admit: Admit | None = None) -> int:
         """Open a regular file or a directory and return its descriptor, which the caller closes.
 
         `flags` and `mode` are those of `os.open`; with `O_CREAT` a file is made, never a directory.
         """
 
-        def last(dir_fd: int | None, name: str) -> int:
-            return os.open(name, flags | _SAFE, mode, dir_fd=dir_fd)
+        def last(dir_fd: int | None, name: str, real: str) -> int:
+            fd = os.open(name, flags | SAFE, mode, dir_fd=dir_fd)
+            try:
+                if admit is not None:
+                    admit(real)
+                _refuse_special(os.fstat(fd).st_mode, rel)
+            except BaseException:
+                os.close(fd)
+                raise
+            return fd
 
         try:
-            fd, _ = walk(self.path, rel, last)
+            return walk(self.path, rel, last)
         except OSError as error:
             if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
-                raise _special(rel) from error
+                raise special(rel) from error
             raise
-        file_mode = os.fstat(fd).st_mode
-        if st_modes.S_ISREG(file_mode) or st_modes.S_ISDIR(file_mode):
-            return fd
-        os.close(fd)
-        raise _special(rel)
 
-    def read(self, rel: str, limit: int) -> bytes:
+    def read(self, rel: str, limit: int, admit: Admit | None = None) -> bytes:
         """Return at most `limit` bytes of a regular file."""
-        fd = self.open(rel)
+        fd = self.open(rel, admit=admit)
         try:
             if st_modes.S_ISDIR(os.fstat(fd).st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -66,13 +74,24 @@ class ConfinedRoot:
         finally:
             os.close(fd)
 
+    def write(self, rel: str, data: bytes, admit: Admit | None = None) -> None:
+        """Put `data` in the place of a whole file, or make it and the folders above it (see `rewriting`)."""
+        from halo.files.rewriting import rewrite
+
+        rewrite(self.path, rel, data, admit)
+
     def stat(self, rel: str) -> os.stat_result:
         """Return the stat data of what `rel` is in the end, symlinks within the root followed."""
-        return walk(self.path, rel, _lstat_unless_link)[0]
+        return walk(self.path, rel, lstat_unless_link)
 
     def resolve(self, rel: str) -> str:
         """Return the path below the root that `rel` really is, without symlinks; "" is the root."""
-        return walk(self.path, rel, _lstat_unless_link)[1]
+
+        def last(dir_fd: int | None, name: str, real: str) -> str:
+            lstat_unless_link(dir_fd, name)
+            return real
+
+        return walk(self.path, rel, last)
 
     def kind(self, rel: str) -> Kind:
         """Say what `rel` is; a symlink that dangles or leaves the root is "other"."""
@@ -86,9 +105,13 @@ class ConfinedRoot:
             return "other" if self._is_link(rel) else "absent"
         return _kind_of(mode)
 
-    def entries(self, rel: str) -> list[Found]:
+    def entries(self, rel: str, admit: Admit | None = None) -> list[Found]:
         """List a directory in the order of the system; names that are not UTF-8 hold surrogates."""
-        listed, where = walk(self.path, rel, _scan)
+
+        def last(dir_fd: int | None, name: str, real: str) -> tuple[list[tuple[str, Kind | None]], str]:
+            return _scan(dir_fd, name, real, admit), real
+
+        listed, where = walk(self.path, rel, last)
         return [
             Found(name, kind, link=False)
             if kind is not None
@@ -103,30 +126,35 @@ class ConfinedRoot:
             return "other"  # leads to where we may not look: one bad link must not hide the listing
 
     def _is_link(self, rel: str) -> bool:
-        def last(dir_fd: int | None, name: str) -> os.stat_result:
+        def last(dir_fd: int | None, name: str, _real: str) -> os.stat_result:
             return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
 
         try:
-            return st_modes.S_ISLNK(walk(self.path, rel, last, follow=False)[0].st_mode)
+            return st_modes.S_ISLNK(walk(self.path, rel, last, follow=False).st_mode)
         except OSError as error:
             if error.errno not in _ABSENT:
                 raise
             return False
 
 
-def _lstat_unless_link(dir_fd: int | None, name: str) -> os.stat_result:
+def lstat_unless_link(dir_fd: int | None, name: str, _real: str = "") -> os.stat_result:
+    """Return the stat data of a name in an open directory; a symlink is said by ELOOP, as `walk` wants it."""
     found = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     if st_modes.S_ISLNK(found.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
     return found
 
 
-def _scan(dir_fd: int | None, name: str) -> list[tuple[str, Kind | None]]:
+def _scan(dir_fd: int | None, name: str, real: str, admit: Admit | None) -> list[tuple[str, Kind | None]]:
     """List a directory; the kind of a symlink is None."""
     if dir_fd is None:
+        if admit is not None:
+            admit(real)
         return _scan_open(name)
     fd = os.open(name, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NOFOLLOW, dir_fd=dir_fd)
     try:
+        if admit is not None:
+            admit(real)
         return _scan_open(fd)
     finally:
         os.close(fd)
@@ -148,7 +176,13 @@ def _kind_of(mode: int) -> Kind:
     return "file" if st_modes.S_ISREG(mode) else "dir" if st_modes.S_ISDIR(mode) else "other"
 
 
-def _special(rel: str) -> TreeError:
+def _refuse_special(mode: int, rel: str) -> None:
+    if not (st_modes.S_ISREG(mode) or st_modes.S_ISDIR(mode)):
+        raise special(rel)
+
+
+def special(rel: str) -> TreeError:
+    """Refuse what is no file: reading or writing it would reach something else than the disk."""
     return TreeError(
         "is neither a regular file nor a directory (a FIFO, socket or device)",
         file=rel,

@@ -29,11 +29,13 @@ _MAYBE_LINK = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 
 _T = TypeVar("_T")
 
-# What is done at the end of a walk: (descriptor of the directory, name in it, real path below the root). It says
-# "this is a symlink" by ELOOP, as open with O_NOFOLLOW does. Without `dir_fd` it gets None and a whole path.
+# What is done at the end of a walk: (descriptor of the directory, name in it, real path below the root). It
+# says "this is a symlink" by ELOOP, as open with O_NOFOLLOW does. Without `dir_fd` it gets None and a whole
+# path for the name.
 Last = Callable[[int | None, str, str], _T]
 
-# What makes a folder that is missing on the way: the same three, and the real path that the walk is bound for.
+# What makes a folder that is missing on the way: the same three, and the real path that the walk is bound
+# for.
 Missing = Callable[[int | None, str, str, str], None]
 
 
@@ -44,9 +46,9 @@ class LeavesRootError(TreeError):
 def walk(root: str, rel: str, last: Last[_T], *, follow: bool = True, missing: Missing | None = None) -> _T:
     """Walk from the directory `root` to `rel` and return what `last` does there.
 
-    With `follow=False` a symlink at the very end is left to `last`, which must not say ELOOP then. `missing` may
-    make folders that are not there. Raises OSError as the system does, LeavesRootError, and TreeError for a
-    malformed path.
+    With `follow=False` a symlink at the very end is left to `last`, which must not say ELOOP then. `missing`
+    may make folders that are not there. Raises OSError as the system does, LeavesRootError, and TreeError for
+    a malformed path.
     """
     parts = parts_of(rel)
     if not HAS_DIR_FD:
@@ -89,9 +91,7 @@ class _Position:
 
     def down(self, name: str) -> None:
         if len(self.names) >= MAX_DEPTH:
-            raise TreeError(
-                f"lies more than {MAX_DEPTH} folders deep", file=self.rel, hint="move it further up"
-            )
+            raise too_deep(self.rel)
         self.fds.append(os.open(name, _WALK | NOFOLLOW, dir_fd=self.fds[-1]))
         self.names.append(name)
 
@@ -99,7 +99,7 @@ class _Position:
         # Each descriptor is a directory that was walked through, so its parent is the one below it on the
         # stack, even if somebody has moved it meanwhile.
         if not self.names:
-            raise _leaves(self.rel)
+            raise leaves(self.rel)
         self.names.pop()
         os.close(self.fds.pop())
 
@@ -145,7 +145,7 @@ class _Position:
             prefix = root.rstrip("/") + "/"
             if (target + "/").startswith(prefix):
                 return target[len(prefix) :]
-        raise _leaves(self.rel)
+        raise leaves(self.rel)
 
 
 def _walk_realpath(
@@ -158,8 +158,8 @@ def _walk_realpath(
     else:
         full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
     if full != root and not full.startswith(root.rstrip(os.sep) + os.sep):
-        raise _leaves(rel)
-    where = os.path.relpath(full, root).replace(os.sep, "/").removeprefix(".")
+        raise leaves(rel)
+    where = "" if full == root else os.path.relpath(full, root).replace(os.sep, "/")
     above = os.path.dirname(full)
     if missing is not None and not os.path.isdir(above):
         missing(None, above, where.rpartition("/")[0], where)
@@ -182,7 +182,13 @@ def parts_of(rel: str) -> list[str]:
     return [part for part in rel.split("/") if part not in ("", ".")]
 
 
-def _leaves(rel: str) -> LeavesRootError:
+def too_deep(rel: str) -> TreeError:
+    """Refuse a path with more folders than a walk opens."""
+    return TreeError(f"lies more than {MAX_DEPTH} folders deep", file=rel, hint="move it further up")
+
+
+def leaves(rel: str) -> LeavesRootError:
+    """Refuse a path that leads out of its root."""
     return LeavesRootError(
         "leaves its root directory",
         file=rel,

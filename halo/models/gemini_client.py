@@ -5,8 +5,10 @@ walks the whole history to convert what needs no conversion. Nothing is taken fr
 another key (GOOGLE_API_KEY), nor another address, nor a project of Vertex AI.
 """
 
+import contextlib
+import itertools
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _VERSION = "v1beta"  # the API's; the one in which cached contents are documented
+
+# Tells the answers to streams apart on their way through the client; it is not sent.
+_NUMBER = "x-halo-number"
 
 # The client insists on contents of its own; those of the body take their place.
 _INSTEAD = "-"
@@ -50,23 +55,47 @@ class GeminiClient:
         self._read_timeout = read_timeout
         self._client: genai.Client | None = None
         self._http: httpx2.AsyncClient | None = None
+        self._numbers = itertools.count()
+        self._answers: dict[str, httpx2.Response] = {}  # of the streams that are open
 
     async def chunks(self, body: Json) -> AsyncGenerator[Json, None]:
         """Send a streamed call and yield its chunks as decoded JSON."""
         model, extra = _split(body)
+        number = str(next(self._numbers))
         stream = await self._open().aio.models.generate_content_stream(
             model=model,
             contents=_INSTEAD,
             config={
-                "http_options": {"extra_body": extra},
-                # Its own loop of calls would run none of Halo's tools; it is told to stay out.
+                "http_options": {"extra_body": extra, "headers": {_NUMBER: number}},
+                # What Halo does itself: running tools, calling again.
                 "automatic_function_calling": {"disable": True},
+                "automatic_continuation": False,
             },
         )
-        async for chunk in stream:
-            yield chunk.model_dump(
-                mode="json", by_alias=True, exclude_none=True, exclude={"sdk_http_response"}, warnings=False
-            )
+        try:
+            async for chunk in stream:
+                yield chunk.model_dump(
+                    mode="json",
+                    by_alias=True,
+                    exclude_none=True,
+                    exclude={"sdk_http_response"},
+                    warnings=False,
+                )
+        finally:
+            await self._end(number, stream)
+
+    async def _end(self, number: str, stream: "AsyncIterator[object]") -> None:
+        """Let go of a stream's connection.
+
+        The client itself does so when it has read everything, else when the garbage is collected.
+        """
+        response = self._answers.pop(number, None)
+        if response is None or response.is_closed:
+            return
+        await response.aclose()
+        with contextlib.suppress(Exception):  # there is nothing left to read, and that ends its generators
+            async for _ in stream:
+                pass
 
     async def count(self, body: Json) -> object:
         """Ask for the tokens of the body of a call."""
@@ -106,7 +135,7 @@ class GeminiClient:
                 from google.genai import types
 
                 options = http_options(self.endpoint, self._read_timeout)
-                self._http = httpx2.AsyncClient(**_keeping_timeouts(options))
+                self._http = httpx2.AsyncClient(**self._hooked(options))
                 self._client = genai.Client(
                     vertexai=False,
                     api_key=self.key,
@@ -117,6 +146,21 @@ class GeminiClient:
             except ImportError as error:
                 raise _missing(f"it cannot be imported: {error}") from error
         return self._client
+
+    def _hooked(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Let the timeouts hold, which the client above takes away, and keep hold of streams."""
+        timeouts = options["timeout"].as_dict()
+        hooks = options["event_hooks"]
+
+        async def asked(request: "httpx2.Request") -> None:
+            number = request.headers.pop(_NUMBER, "")
+            request.extensions = {**request.extensions, "timeout": timeouts, _NUMBER: number}
+
+        async def answered(response: "httpx2.Response") -> None:
+            if number := response.request.extensions.get(_NUMBER):
+                self._answers[number] = response
+
+        return {**options, "event_hooks": {"request": [asked], "response": [*hooks["response"], answered]}}
 
     async def close(self) -> None:
         """Close the connections."""
@@ -151,16 +195,6 @@ def _split(body: Json) -> tuple[str, Json]:
 
 def _resource(model: str) -> str:
     return model if "/" in model else f"models/{model}"
-
-
-def _keeping_timeouts(options: dict[str, Any]) -> dict[str, Any]:
-    """Let the HTTP client's timeouts hold: the client above sends each request with none, or one for all."""
-    timeouts = options["timeout"].as_dict()
-
-    async def restore(request: "httpx2.Request") -> None:
-        request.extensions = {**request.extensions, "timeout": timeouts}
-
-    return {**options, "event_hooks": {**options["event_hooks"], "request": [restore]}}
 
 
 def _missing(why: str) -> MissingEngineError:

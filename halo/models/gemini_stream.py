@@ -18,7 +18,8 @@ from halo.records.messages import Block, Message, ProviderData, Text, Thinking, 
 from halo.records.usage import Usage
 
 # Why a reply ended that is whole. Every other reason but those below: the provider kept back the rest.
-_STOPS: dict[str, StopReason] = {"STOP": "end", "MAX_TOKENS": "max_tokens"}
+# CONTINUATION: of more output than one request may have, this much is done.
+_STOPS: dict[str, StopReason] = {"STOP": "end", "MAX_TOKENS": "max_tokens", "CONTINUATION": "max_tokens"}
 
 # The model's slip, which the next attempt may not make.
 _SLIPS = {

@@ -47,11 +47,11 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_choice: str = "auto"
 
 
-class Spoken(msgspec.Struct, frozen=True, array_like=True):
-    """A piece of text or of a thought, as it came."""
+class Spoken(msgspec.Struct, frozen=True):
+    """Text or thoughts, in the pieces in which they came."""
 
     kind: Literal["text", "thinking"]
-    text: str
+    pieces: list[str]
 
 
 class Failed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,9 +63,9 @@ class Failed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came back: the pieces in their order, then the whole reply or an error."""
+    """What came back: what was said in its order, then the whole reply or an error."""
 
-    pieces: tuple[Spoken, ...] = ()
+    said: tuple[Spoken, ...] = ()
     message: dict[str, Any] | None = None
     stop_reason: StopReason = "end"
     usage: Usage = Usage()
@@ -142,7 +142,7 @@ def _covered(pieces: list[tuple[str, str]], disguise: Disguise) -> tuple[Spoken,
         run.append(text)
         if index + 1 == len(pieces) or pieces[index + 1][0] != kind:
             spoken: Literal["text", "thinking"] = "thinking" if kind == "thinking" else "text"
-            out.extend(Spoken(spoken, piece) for piece in disguise.cover_pieces(run))
+            out.append(Spoken(spoken, disguise.cover_pieces(run)))
             run = []
     return tuple(out)
 

@@ -60,9 +60,9 @@ class Replay:
             )
         self._given[key] += 1
         answer = recording.answers[number]
-        for piece in answer.pieces:
-            text = self._disguise.uncover(piece.text)
-            yield TextDelta(text) if piece.kind == "text" else ThinkingDelta(text)
+        for spoken in answer.said:
+            for text in self._disguise.uncover(spoken.pieces):
+                yield TextDelta(text) if spoken.kind == "text" else ThinkingDelta(text)
         yield answer.finished(self._disguise, key)
 
     async def count(self, request: Request) -> int:

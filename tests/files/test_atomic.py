@@ -273,7 +273,7 @@ def test_two_processes_that_publish_the_same_folders_agree(tmp_path):
 
 
 def test_the_temporary_name_tells_whose_it_is():
-    folder, name = os.path.split(atomic._temporary("/x/prompt.md"))
+    folder, name = os.path.split(atomic.temporary_beside("/x/prompt.md"))
     assert folder == "/x"
     assert name.startswith(f".prompt.md.{os.getpid()}-")
 

@@ -21,7 +21,7 @@ RESOURCE = {"model", "displayName", "ttl", "systemInstruction", "tools", "conten
 FORBIDDEN_BESIDE_A_NAME = {"systemInstruction", "tools", "toolConfig"}
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818  # it is an answer
     """An error of the API."""
 
     def __init__(self, status, word, message, details=()):
@@ -101,7 +101,7 @@ class GeminiServer:
                 else:
                     self.stream(answer)
 
-            do_POST = do_PATCH = handle_one
+            do_POST = do_PATCH = handle_one  # noqa: N815
 
             def send(self, status, data):
                 self.send_response(status)
@@ -166,7 +166,7 @@ class GeminiServer:
             time.sleep(step)
         body = asked.body
         if unknown := set(body) - RESOURCE:
-            raise invalid(f'Invalid JSON payload received. Unknown name "{sorted(unknown)[0]}"')
+            raise invalid(f'Invalid JSON payload received. Unknown name "{min(unknown)}"')
         tokens = size({k: v for k, v in body.items() if k in ("systemInstruction", "tools", "contents")})
         if tokens < self.minimum:
             raise invalid(
@@ -196,7 +196,7 @@ class GeminiServer:
 
     def _counted(self, model, body):
         if unknown := set(body) - {"contents", "generateContentRequest"}:
-            raise invalid(f'Unknown name "{sorted(unknown)[0]}"')
+            raise invalid(f'Unknown name "{min(unknown)}"')
         inner = body["generateContentRequest"]
         if body.get("contents"):
             raise invalid("contents and generateContentRequest are mutually exclusive")
@@ -233,11 +233,9 @@ class GeminiServer:
 def check(body, model):
     """Refuse what the API refuses of a request."""
     if unknown := set(body) - REQUEST:
-        raise invalid(
-            f'Invalid JSON payload received. Unknown name "{sorted(unknown)[0]}": Cannot find field.'
-        )
+        raise invalid(f'Invalid JSON payload received. Unknown name "{min(unknown)}": Cannot find field.')
     if unknown := set(body.get("generationConfig", {})) - CONFIG:
-        raise invalid(f'Unknown name "{sorted(unknown)[0]}" at generation_config')
+        raise invalid(f'Unknown name "{min(unknown)}" at generation_config')
     if not body.get("contents"):
         raise invalid("contents are required")
     config = body.get("generationConfig", {})

@@ -7,14 +7,15 @@ confined folder with commands in bubblewrap (`bubblewrap`).
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 
-from halo.files.roots import Found, Kind
+from halo.files.roots import Admit, Found, Kind
 
 
 class Files(Protocol):
     """A folder with `/`-separated paths relative to it; nothing outside it can be reached.
 
     Methods raise OSError as the system call does (FileNotFoundError for what is absent), and TreeError for a
-    path that is malformed, leaves the folder or is neither a regular file nor a directory.
+    path that is malformed, leaves the folder or is neither a regular file nor a directory. `admit` gets the
+    real path, without symlinks, once it can no longer change; what it raises refuses the access.
     """
 
     path: str  # where it lies on this machine, for messages alone; empty for one in memory
@@ -25,13 +26,13 @@ class Files(Protocol):
     def kind(self, rel: str) -> Kind:
         """Say what `rel` is, a symlink looked through."""
 
-    def entries(self, rel: str) -> list[Found]:
+    def entries(self, rel: str, admit: Admit | None = None) -> list[Found]:
         """List a folder."""
 
-    def read(self, rel: str, limit: int) -> bytes:
+    def read(self, rel: str, limit: int, admit: Admit | None = None) -> bytes:
         """Read at most `limit` bytes of a regular file."""
 
-    def write(self, rel: str, data: bytes) -> None:
+    def write(self, rel: str, data: bytes, admit: Admit | None = None) -> None:
         """Put `data` in the place of the whole file, or make it and the folders above it."""
 
 
