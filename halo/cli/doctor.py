@@ -58,9 +58,9 @@ def _program(name: str, cure: str, executable: str) -> Finding:
 
 def _bubblewrap() -> Finding:
     """Say whether shell commands can be kept in a sandbox; that bubblewrap is there does not tell."""
-    from halo.tools.sandbox.bubblewrap import probe
+    from halo.tools.sandbox.bubblewrap import find_bubblewrap
 
-    found = probe(shutil.which("bwrap"))
+    found = find_bubblewrap()
     if not found.problem:
         return Finding("bubblewrap", f"{found.program}, works")
     return Finding("bubblewrap", "shell commands run with full access only", found.problem)

@@ -30,7 +30,7 @@ from mcp_types import (
 from halo.errors import HaloError
 from halo.models.adapter import Notice
 from halo.records.events import ToolResultAdded
-from halo.runner.threads import ToolThreads
+from halo.tools.threads import ToolThreads
 from halo.sessions.offer import Offer
 from halo.version import __version__
 

@@ -11,10 +11,9 @@ from halo.cli.common import open_builder, profile_option, workspace_option
 from halo.errors import UsageError
 
 if TYPE_CHECKING:
-    from halo.models.adapter import Notice, TextDelta, ThinkingDelta
-    from halo.records.events import ToolResultAdded
     from halo.records.targets import Access
-    from halo.sessions.talk import Reply
+    from halo.runner.turn import TurnEvent
+    from halo.sessions.talk import Began, Reply, Show
     from halo.sessions.taping import Tape
 
 
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json", "ndjson"]),
     default="text",
     show_default=True,
-    help="The answer as it comes, or one JSON object at the end.",
+    help="The answer as it comes, one JSON object at the end, or every event as a line of JSON.",
 )
 @profile_option
 @click.option(
@@ -72,7 +71,7 @@ def command(
     from halo.sessions.taping import Tape
 
     text = _message(message)
-    streamed = form == "text"
+    shows = {"text": _show_all, "ndjson": _show_lines}
     reply = _talk(
         workspace,
         agent,
@@ -83,10 +82,12 @@ def command(
         access=access,
         frozen=frozen,
         tape=Tape.of(record, replay),
-        streamed=streamed,
+        show=shows.get(form, _show_progress),
     )
     if form == "json":
         click.echo(_as_json(reply))
+    elif form == "ndjson":
+        _write_line("reply", reply)
     elif reply.text and not reply.text.endswith("\n"):
         click.echo()
     _figures(reply)
@@ -122,7 +123,7 @@ def _talk(
     access: "Access | None",
     frozen: bool,
     tape: "Tape | None",
-    streamed: bool,
+    show: "Show",
 ) -> "Reply":
     from halo.cli.asking import terminal_ask
     from halo.models.catalogue import cache_dir
@@ -136,11 +137,10 @@ def _talk(
     home = builder.places.home
     choice = choose(sessions, agent, "cli", home=home, named=session, new=new, profile=profile, access=access)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns, terminal_ask(), tape)
-    show = _show_all if streamed else _show_progress
     return run_talk(desk, choice, message, show, frozen=frozen)
 
 
-def _show_all(event: "TextDelta | ThinkingDelta | Notice | ToolResultAdded") -> None:
+def _show_all(event: "TurnEvent | Began") -> None:
     from halo.models.adapter import TextDelta
 
     if isinstance(event, TextDelta):
@@ -150,16 +150,52 @@ def _show_all(event: "TextDelta | ThinkingDelta | Notice | ToolResultAdded") -> 
         _show_progress(event)
 
 
-def _show_progress(event: "TextDelta | ThinkingDelta | Notice | ToolResultAdded") -> None:
-    from halo.models.adapter import Notice
-    from halo.records.events import ToolResultAdded
+def _show_progress(event: "TurnEvent | Began") -> None:
+    from halo.models.adapter import Notice, Retrying
+    from halo.records.events import ContextShortened, Repaired, ToolResultAdded
 
-    if isinstance(event, Notice):
-        click.echo(event.text, err=True)
-    elif isinstance(event, ToolResultAdded):
-        result = event.result
-        mark = f"failed: {result.text.partition(chr(10))[0][:200]}" if result.is_error else "done"
-        click.echo(f"tool    {event.tool} ({event.duration_ms} ms) {mark}", err=True)
+    match event:
+        case Notice():
+            click.echo(event.text, err=True)
+        case ToolResultAdded(result=result):
+            mark = f"failed: {result.text.partition(chr(10))[0][:200]}" if result.is_error else "done"
+            click.echo(f"tool    {event.tool} ({event.duration_ms} ms) {mark}", err=True)
+        case Retrying():
+            said = "what this call has said so far is void"
+            click.echo(f"{event.reason}: trying again in {event.seconds:.1f} s; {said}", err=True)
+        case ContextShortened():
+            click.echo(
+                f"the conversation was shortened ({event.strategy}): about {event.tokens_before:,} tokens to "
+                f"{event.tokens_after:,}",
+                err=True,
+            )
+        case Repaired(kind="arguments"):
+            click.echo(f"repaired the arguments of a call of {event.tool}", err=True)
+        case _:
+            pass
+
+
+def _show_lines(event: "TurnEvent | Began") -> None:
+    from halo.runner.event_lines import event_line
+    from halo.sessions.talk import Began
+
+    if isinstance(event, Began):
+        _write_line("turn", event)
+    else:
+        _write(event_line(event))
+
+
+def _write_line(kind: str, record: object) -> None:
+    import msgspec
+
+    from halo.runner.event_lines import line
+
+    _write(line(kind, **msgspec.to_builtins(record)))
+
+
+def _write(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def _figures(reply: "Reply") -> None:

@@ -161,9 +161,9 @@ def _walk_realpath(
         raise leaves(rel)
     where = "" if full == root else os.path.relpath(full, root).replace(os.sep, "/")
     above = os.path.dirname(full)
-    if missing is not None and not os.path.isdir(above):
-        missing(None, above, where.rpartition("/")[0], where)
     try:
+        if missing is not None and not os.path.isdir(above):
+            missing(None, above, where.rpartition("/")[0], where)
         return last(None, full, where)
     except OSError as error:
         if error.errno == errno.ELOOP:

@@ -99,7 +99,7 @@ class Agent:
 
         Calls without a result get one that says so, results without a call are left out.
         """
-        from halo.runner.repair import mend
+        from halo.runner.mending import mend
 
         with self._idle():
             mended, _ = mend(tuple(messages))
@@ -182,7 +182,7 @@ class Agent:
             spoke = False
             try:
                 self._memory.add(message)
-                async with aclosing(self._stage.run(self._memory.messages)) as events:
+                async with aclosing(self._stage.run(self._memory.history)) as events:
                     async for event in events:
                         self._memory.feed(event)
                         self._count(event)

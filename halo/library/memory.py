@@ -1,7 +1,8 @@
 """The history of an agent that lives in memory: grown by the events of turns, always fit to be sent."""
 
-from halo.records.events import ContextShortened, MessageAdded, ToolResultAdded
+from halo.records.events import ContextShortened, MessageAdded, ToolResultAdded, UsageReported
 from halo.records.messages import Message, ToolResult
+from halo.runner.record import History
 from halo.runner.turn import TurnEvent
 
 INTERRUPTED = "This call was interrupted before it had a result. It may have taken effect."
@@ -11,13 +12,18 @@ class Memory:
     """Messages so far. Every call in them has its result, except those of the last message while they run."""
 
     def __init__(self, messages: tuple[Message, ...] = ()) -> None:
-        self._messages = list(messages)
+        self._history = History(messages)
         self._results: dict[str, ToolResult | None] = {}
+
+    @property
+    def history(self) -> History:
+        """The history, for a turn to grow apart from this one."""
+        return self._history.copy()
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """The history."""
-        return tuple(self._messages)
+        return self._history.messages
 
     @property
     def open_calls(self) -> tuple[str, ...]:
@@ -25,12 +31,12 @@ class Memory:
         return tuple(call for call, result in self._results.items() if result is None)
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._history.messages)
 
     def add(self, message: Message) -> None:
         """Append a message; calls in it are open from now on."""
         self.settle()
-        self._messages.append(message)
+        self._history.extend((message,))
         self._results = dict.fromkeys(call.id for call in message.calls)
 
     def feed(self, event: TurnEvent) -> None:
@@ -42,8 +48,9 @@ class Memory:
                 self.answer(event.result)
             case ContextShortened():
                 self.settle()
-                for edit in event.edits:
-                    self._messages[edit.start : edit.end] = edit.messages
+                self._history.apply(event.edits)
+            case UsageReported() if self._history.messages[-1].role == "assistant":
+                self._history.measured(event.usage.prompt + event.usage.output)
             case _:
                 pass
 
@@ -62,10 +69,11 @@ class Memory:
                 for call, result in self._results.items()
             )
             self._results, settled = {}, tuple(results)
-            self._messages.append(Message("user", settled))
+            self._history.extend((Message("user", settled),))
 
     def copy(self) -> "Memory":
         """Return the same history, to be changed apart from this one."""
-        copied = Memory(tuple(self._messages))
+        copied = Memory()
+        copied._history = self._history.copy()
         copied._results = dict(self._results)
         return copied

@@ -1,5 +1,6 @@
 """What the turns of a program's agent are made with: artifacts, slot values, tools, the model."""
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -11,16 +12,18 @@ from halo.errors import ProviderError, UsageError
 from halo.library.functions import FunctionTool
 from halo.library.workspace import Workspace
 from halo.models.adapter import Adapter, Finished, Notice, Request
-from halo.models.prefix import Prefix
 from halo.records.artifacts import Artifact, Runtime
 from halo.records.budgets import Budgets
 from halo.records.events import UsageReported
 from halo.records.messages import Message, ToolCall, ToolResult
 from halo.records.targets import AgentTarget, SkillTarget
-from halo.runner.turn import Turn, TurnEvent, run_turn
+from halo.runner.budgets import Ledger, Spent
+from halo.runner.record import History
+from halo.runner.turn import Turn, TurnEvent, run_turn, turn_ledger
 from halo.sessions.access import allow
 from halo.sessions.desk import Equipment, gather, lay_out
 from halo.sessions.servers import turn_servers
+from halo.sessions.spending import price_of, today
 from halo.tools.base import Tool
 from halo.tools.toolbox import Toolbox
 
@@ -43,7 +46,7 @@ class Stage:
         self._asked = target
         self._budgets = budgets
         self._given = adapter
-        self._adapter = adapter
+        self._adapter: Adapter | None = None
         self._desk = workspace.desk()
         grants = self._desk.grants()
         allowed = allow(self._desk.builder, self._desk.tree, grants, target)
@@ -57,15 +60,10 @@ class Stage:
         self.warnings = gathered.warnings
         # The time of a slot is that of loading: a prefix that changed with each turn would never be cached.
         self._values: Mapping[str, str] = gathered.at(_now())
-        turn, self._toolbox, self.remarks = self._lay_out(())
-        self.prefix = Prefix(
-            turn.system.text,
-            turn.system.static_prefix,
-            artifact.manifest.tools,
-            artifact.manifest.few_shots,
-            artifact.manifest.fingerprint,
-            artifact.prompt,
-        )
+        turn, self._toolbox, self.remarks = self._lay_out(History())
+        self.prefix = turn.prefix
+        self._spent = Spent()
+        self._price = price_of(self._desk.tree, self.runtime, today(self._desk.now_ns()))
 
     def _bounded(self, artifact: Artifact) -> Artifact:
         """Put the program's budgets in the place of agent.yaml's."""
@@ -104,7 +102,7 @@ class Stage:
                 f"{self._asked.agent} has another model by now: {stage.runtime.binding.model}",
                 hint="load the agent anew; its history can be handed on: take_history",
             )
-        stage._adapter = self._adapter
+        stage._adapter, stage._spent = self._adapter, self._spent
         return stage
 
     @property
@@ -119,22 +117,29 @@ class Stage:
         """The model, opened when it is first needed. Raises StartError for a missing key and the like."""
         if self._adapter is None:
             artifact = self._equipment.artifact
-            self._adapter = self._desk.watched(self._desk.adapter(artifact, self._target), artifact)
+            opened = self._given or self._desk.adapter(artifact, self._target)
+            self._adapter = self._desk.watched(opened, artifact)
         return self._adapter
 
-    async def run(self, history: tuple[Message, ...]) -> AsyncGenerator[TurnEvent, None]:
+    async def run(self, history: History) -> AsyncGenerator[TurnEvent, None]:
         """Run a turn whose message is the last of `history`."""
         notices: list[str] = []
         servers = turn_servers(self._desk, self._equipment.artifact, self._equipment.grants, notices.append)
         turn, toolbox, _ = self._lay_out(history, servers.tools)
-        async with aclosing(servers), aclosing(run_turn(turn, self.adapter, toolbox)) as events:
-            async for event in events:
-                while notices:
-                    yield Notice(notices.pop(0))
-                yield event
+        run = Ledger("run", self.runtime.budgets.run, time.monotonic, spent=self._spent)
+        ledger = turn_ledger(self.runtime.budgets, run=run)
+        running = run_turn(turn, self.adapter, toolbox, ledger=ledger, price=self._price)
+        try:
+            async with aclosing(servers), aclosing(running) as events:
+                async for event in events:
+                    while notices:
+                        yield Notice(notices.pop(0))
+                    yield event
+        finally:
+            self._spent = run.spent
 
     def _lay_out(
-        self, history: tuple[Message, ...], servers: Mapping[str, Tool] | None = None
+        self, history: History, servers: Mapping[str, Tool] | None = None
     ) -> tuple[Turn, Toolbox, list[str]]:
         functions = {tool.spec.name: tool.bound() for tool in self.tools}
         return lay_out(self._desk, self._equipment, history, self._values, {**(servers or {}), **functions})
@@ -156,6 +161,7 @@ class Stage:
 
     def report(self, finished: Finished) -> UsageReported:
         """Return the figures of a call as a turn records them."""
+        cost = self._price(finished.usage)
         return UsageReported(
             self.adapter.provider,
             finished.model,
@@ -164,6 +170,8 @@ class Stage:
             finished.stop_reason,
             finished.restored,
             finished.expected,
+            None if cost is None else cost.amount,
+            "" if cost is None else cost.currency,
             prefix=finished.prefix,
         )
 
@@ -173,8 +181,8 @@ class Stage:
 
     async def close(self) -> None:
         """Close the model, unless the program brought it along."""
-        adapter, self._adapter = self._adapter, self._given
-        if adapter is not None and adapter is not self._given:
+        adapter, self._adapter = self._adapter, None
+        if adapter is not None and self._given is None:
             await adapter.close()
 
 

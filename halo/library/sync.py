@@ -13,7 +13,7 @@ from halo.library.text_stream import TextStream
 from halo.library.workspace import Workspace
 from halo.records.messages import ToolCall, ToolResult
 from halo.records.usage import Usage
-from halo.runner.threads import ToolThreads
+from halo.tools.threads import ToolThreads
 from halo.runner.turn import TurnEvent
 
 _T = TypeVar("_T")

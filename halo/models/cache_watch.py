@@ -88,7 +88,12 @@ class CacheWatch:
         return rule.held(last.finished.usage) if _continues(last.request, request, rule) else 0
 
     def _short(self, usage: Usage) -> bool:
-        return self._rule is not None and usage.read < self._expected - self._rule.slack
+        rule = self._rule
+        if rule is None:
+            return False
+        # A resource that this call has made anew is what there was to read; its adapter says why.
+        found = usage.read + (usage.written if rule.keeps == "read" else 0)
+        return found < self._expected - rule.slack
 
     def _warning(self, request: Request, finished: Finished) -> str:
         missing = self._expected - finished.usage.read

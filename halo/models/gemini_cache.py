@@ -173,13 +173,21 @@ class Index:
         """Keep what is known of a prefix, and remove what is over."""
         self._known[kept.key] = kept
         with contextlib.suppress(OSError):
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            self._prepare()
             replace_file(self._path(kept.key), msgspec.json.encode(kept), mode=0o600)
             self._sweep(now)
 
     def lock(self) -> FileLock:
-        """Return what only one process may hold: while it makes a resource, others do without."""
+        """Return what only one process may hold: while it makes a resource, others do without.
+
+        Raises OSError where there can be no files.
+        """
+        self._prepare()
         return hold(os.path.join(self.folder, ".lock"), what="the index of cached contents")
+
+    def _prepare(self) -> None:
+        os.makedirs(self.folder, exist_ok=True)
+        os.chmod(self.folder, 0o700)
 
     def _path(self, key: str) -> str:
         return os.path.join(self.folder, f"{key}.json")

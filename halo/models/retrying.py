@@ -72,15 +72,8 @@ class RetryingAdapter:
             await self._sleep(wait)
 
     async def count(self, request: Request) -> int:
-        """Ask for the tokens of a request; see `Adapter.count`. Nobody is told of waits."""
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return await self.inner.count(request)
-            except ProviderError as error:
-                wait = self._wait(error, attempt)
-            await self._sleep(wait)
+        """Ask for the tokens of a request, once: nobody could be told of waits. See `Adapter.count`."""
+        return await self.inner.count(request)
 
     async def close(self) -> None:
         """Close the wrapped adapter."""

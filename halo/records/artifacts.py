@@ -139,7 +139,7 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     `tools`: calls by the provider's own protocol; `images`: it sees them; `thinking`: it can reason before it
     answers; `prompt_cache`: a prefix that was sent before costs less; `cache_marks`: the request may mark where
-    that prefix ends; `cache_retention`: it may ask for a day of it.
+    that prefix ends, or name a resource that holds it; `cache_retention`: it may ask for a day of it.
     """
 
     tools: bool | None = None

@@ -19,7 +19,7 @@ FORMAT = 1
 
 # What this version writes as the reason of `turn.ended`; it reads any.
 EndReason = Literal[
-    "done", "max_tokens", "steps", "tokens", "cost", "time", "refusal", "error", "interrupted"
+    "done", "max_tokens", "steps", "tokens", "cost", "time", "storm", "refusal", "error", "interrupted"
 ]
 
 

@@ -1,13 +1,18 @@
 """One turn: a user's message, then model and tools in alternation until the model is done."""
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import msgspec
+
+from halo.errors import ProviderError
 from halo.models.adapter import Adapter, Finished, Notice, Request, Retrying, TextDelta, ThinkingDelta
 from halo.models.prefix import Prefix
-from halo.records.artifacts import Artifact
+from halo.records.artifacts import Artifact, Runtime
+from halo.records.budgets import Budgets
 from halo.records.events import (
     ContextShortened,
     EndReason,
@@ -17,16 +22,22 @@ from halo.records.events import (
     TurnEnded,
     UsageReported,
 )
-from halo.records.messages import Message, Text, ToolResult
+from halo.records.messages import Message, Text, ToolCall, ToolResult
+from halo.records.usage import Usage
+from halo.runner.budgets import Ledger, Price
 from halo.runner.calls import call_ids, fresh_ids
+from halo.runner.context.context import Context
+from halo.runner.record import History
+from halo.runner.repair import CUT_OFF, Storms, mend_arguments
 from halo.runner.slots import Filled
-from halo.runner.threads import tool_work
 from halo.tools.toolbox import Toolbox
 
-# Model calls in a turn. A loop that needs more is lost.
-MOST_STEPS = 25
-
 NOT_RUN = "This call was not run: the provider refused to go on."
+OUT_OF_TIME = "This call was broken off: the time for this turn is over. It may have taken effect."
+NOT_BEGUN = "This call was not run: {bound} is reached."
+
+# How often a history that is too long for the provider is shortened for the same call.
+_SHORTENINGS = 3
 
 TurnEvent = (
     MessageAdded
@@ -41,77 +52,261 @@ TurnEvent = (
     | Notice
 )
 
+_T = TypeVar("_T")
+
 
 class Turn(NamedTuple):
-    """What a turn is made of. `history` ends with the user's message."""
+    """What a turn is made of. `history` ends with the user's message; it grows with the turn."""
 
     artifact: Artifact
     system: Filled
-    history: tuple[Message, ...]
+    history: History
+
+    @property
+    def runtime(self) -> Runtime:
+        """All that a turn needs beside the text."""
+        runtime = self.artifact.manifest.runtime
+        assert runtime is not None  # noqa: S101  # agents have one
+        return runtime
+
+    @property
+    def prefix(self) -> Prefix:
+        """What every request of the turn begins with."""
+        return prefix_of(self.artifact, self.system)
 
 
-async def run_turn(
-    turn: Turn, adapter: Adapter, toolbox: Toolbox, clock: Callable[[], float] = time.monotonic
-) -> AsyncGenerator[TurnEvent, None]:
-    """Run a turn and yield what happens, in order.
-
-    Whoever consumes it keeps the records (`MessageAdded`, `ToolResultAdded`, `UsageReported`,
-    `TurnEnded`) before asking for the next event: nothing goes on before it is kept. Ends with
-    `TurnEnded`, or raises what the adapter raises. A consumer that breaks off closes this generator, which
-    closes the adapter's stream before anybody closes the adapter. `clock` is in seconds.
-    """
-    runtime = turn.artifact.manifest.runtime
-    assert runtime is not None  # noqa: S101  # agents have one
-    manifest = turn.artifact.manifest
-    prefix = Prefix(
-        turn.system.text,
-        turn.system.static_prefix,
+def prefix_of(artifact: Artifact, system: Filled) -> Prefix:
+    """Return what every request of an artifact begins with, its slots filled."""
+    manifest = artifact.manifest
+    return Prefix(
+        system.text,
+        system.static_prefix,
         manifest.tools,
         manifest.few_shots,
         manifest.fingerprint,
-        turn.artifact.prompt,
+        artifact.prompt,
     )
-    history = turn.history
-    taken = call_ids(manifest.few_shots)
-    for _ in range(MOST_STEPS):
-        request = Request(prefix, history, runtime.binding)
-        finished: Finished | None = None
-        async with aclosing(adapter.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, Finished):
-                    finished = event
-                else:
-                    yield event
-        assert finished is not None  # noqa: S101  # the adapter's promise
-        message = finished.message if finished.message.content else Message("assistant", (Text(""),))
-        message = fresh_ids(message, taken | call_ids(history))
-        yield MessageAdded(message)
-        yield UsageReported(
-            provider=adapter.provider,
-            model=finished.model,
-            usage=finished.usage,
-            request_digest=finished.request_digest,
-            stop_reason=finished.stop_reason,
-            restored=finished.restored,
-            expected=finished.expected,
-            prefix=finished.prefix,
-        )
-        refused = finished.stop_reason == "refusal"
-        if refused:
-            for call in message.calls:
-                yield ToolResultAdded(ToolResult(call.id, NOT_RUN, is_error=True), call.name)
-        if refused or not message.calls:
-            yield TurnEnded(_reason(finished))
+
+
+def free(_: Usage) -> None:
+    """Say that nothing is known of what a call costs."""
+
+
+def turn_ledger(
+    budgets: Budgets, clock: Callable[[], float] = time.monotonic, run: Ledger | None = None
+) -> Ledger:
+    """Return the ledger of a turn within its run; without `run`, of one that has used nothing yet."""
+    return Ledger("turn", budgets.turn, clock, parent=run or Ledger("run", budgets.run, clock))
+
+
+async def run_turn(
+    turn: Turn,
+    adapter: Adapter,
+    toolbox: Toolbox,
+    *,
+    ledger: Ledger | None = None,
+    price: Price = free,
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncGenerator[TurnEvent, None]:
+    """Run a turn and yield what happens, in order.
+
+    Whoever consumes it keeps the records (all but deltas, `Retrying` and `Notice`) before asking for the next
+    event: nothing goes on before it is kept. Ends with `TurnEnded`, or raises what the adapter raises, and
+    StartError for a budget in money without a price. A consumer that breaks off closes this generator, which
+    ends the call or the tools that run. `clock` is in seconds.
+    """
+    ledger = ledger or turn_ledger(turn.runtime.budgets, clock)
+    ledger.check_priced(price, turn.runtime.binding.model)
+    loop = _Loop(turn, adapter, toolbox, ledger, price, clock)
+    async with aclosing(loop.run()) as events:
+        async for event in events:
+            yield event
+
+
+class _Loop:
+    """A running turn."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        adapter: Adapter,
+        toolbox: Toolbox,
+        ledger: Ledger,
+        price: Price,
+        clock: Callable[[], float],
+    ) -> None:
+        self._adapter, self._toolbox = adapter, toolbox
+        self._ledger, self._price, self._clock = ledger, price, clock
+        self._prefix, self._runtime, self._history = turn.prefix, turn.runtime, turn.history
+        self._few_shot_ids = call_ids(self._prefix.few_shots)
+        self._context = Context(self._runtime, self._prefix, adapter)
+        self._storms = Storms()
+        self._finished: Finished | None = None
+        self._attempts = 1
+
+    async def run(self) -> AsyncGenerator[TurnEvent, None]:
+        """Go round until there is a reason to end."""
+        while True:
+            if reached := self._ledger.reached():
+                yield Notice(f"the turn ends: {reached.bound} is reached")
+                yield TurnEnded(reached.reason)
+                return
+            async for event in self._shorten(self._context.reason(self._history)):
+                yield event
+            try:
+                async with aclosing(self._call()) as events:
+                    async for event in events:
+                        yield event
+            except TimeoutError:
+                continue  # the ledger says which bound it was
+            finished = self._finished
+            assert finished is not None  # noqa: S101  # the adapter's promise
+            message = finished.message if finished.message.content else Message("assistant", (Text(""),))
+            message = fresh_ids(message, self._few_shot_ids | self._history.call_ids)
+            message, repairs = mend_arguments(message, finished.stop_reason, self._toolbox.fits)
+            for repair in repairs:
+                yield repair
+            self._history.extend((message,))
+            self._history.measured(finished.usage.prompt + finished.usage.output)
+            yield MessageAdded(message)
+            yield self._report(finished)
+            if not message.calls or finished.stop_reason == "refusal":
+                for call in message.calls:
+                    yield ToolResultAdded(ToolResult(call.id, NOT_RUN, is_error=True), call.name)
+                yield TurnEnded(_reason(finished))
+                return
+            results: list[ToolResult] = []
+            async with aclosing(self._answer(message.calls, finished)) as answers:
+                async for answer in answers:
+                    if isinstance(answer, ToolResultAdded):
+                        results.append(answer.result)
+                    yield answer
+            self._history.extend((Message("user", tuple(results)),))
+            if self._storms.over:
+                yield Notice("the turn ends: the model makes the same call again and again")
+                yield TurnEnded("storm")
+                return
+
+    async def _shorten(self, reason: str, *, harder: bool = False) -> AsyncGenerator[TurnEvent, None]:
+        """Shorten the history where `reason` asks for it; what that costs is part of the turn."""
+        if not reason:
             return
-        results = []
-        for call in message.calls:
-            began = clock()
-            with tool_work():
-                result = await toolbox.run(call)
-            results.append(result)
-            yield ToolResultAdded(result, call.name, round((clock() - began) * 1000))
-        history = (*history, message, Message("user", tuple(results)))
-    yield TurnEnded("steps")
+        async with aclosing(self._context.shorten(self._history, reason, harder=harder)) as events:
+            async for event in events:
+                yield self._priced(event) if isinstance(event, UsageReported) else event
+
+    async def _call(self) -> AsyncGenerator[TurnEvent, None]:
+        """Make a model call; a history that is too long for the provider is shortened, and sent again."""
+        for shortenings in range(_SHORTENINGS + 1):
+            try:
+                async with aclosing(self._stream()) as events:
+                    async for event in events:
+                        yield event
+                return
+            except ProviderError as error:
+                if error.kind != "overflow" or shortenings == _SHORTENINGS:
+                    raise
+                shortened = False
+                async for event in self._shorten("overflow", harder=shortenings > 0):
+                    shortened = shortened or isinstance(event, ContextShortened)
+                    yield event
+                if not shortened:
+                    raise
+
+    async def _stream(self) -> AsyncGenerator[TurnEvent, None]:
+        request = Request(self._prefix, self._history.messages, self._runtime.binding)
+        self._finished, self._attempts = None, 1
+        said: list[str] = []
+        try:
+            async with aclosing(self._timed(self._adapter.stream(request))) as events:
+                async for event in events:
+                    if isinstance(event, Finished):
+                        self._finished = event
+                        continue
+                    if isinstance(event, Retrying):
+                        self._attempts += 1
+                        said.clear()
+                    elif isinstance(event, TextDelta):
+                        said.append(event.text)
+                    yield event
+        except TimeoutError:
+            if said:  # it was shown, so it stays
+                message = Message("assistant", (Text("".join(said)),))
+                self._history.extend((message,))
+                yield MessageAdded(message, partial=True)
+            raise
+
+    async def _answer(
+        self, calls: tuple[ToolCall, ...], finished: Finished
+    ) -> AsyncGenerator[ToolResultAdded | Repaired, None]:
+        """Answer every call, in order: run it, or say why it is not run."""
+        refused: dict[str, ToolResult] = {}
+        if finished.stop_reason == "max_tokens":
+            # The last call may be cut short, even where it looks whole.
+            refused[calls[-1].id] = ToolResult(calls[-1].id, CUT_OFF, is_error=True)
+        for call in calls:
+            if call.id not in refused and (storm := self._storms.suppress(call)) is not None:
+                refused[call.id], repair = storm
+                yield repair
+        running = [call for call in calls if call.id not in refused]
+        late = False
+        async with aclosing(self._timed(self._toolbox.run_batch(running, self._clock))) as batch:
+            for call in calls:
+                if call.id in refused:
+                    yield ToolResultAdded(refused[call.id], call.name)
+                    continue
+                took = 0
+                if not late:
+                    try:
+                        _, result, took = await anext(batch)
+                        self._storms.note(call, result)
+                    except TimeoutError:
+                        late = True
+                        result = ToolResult(call.id, OUT_OF_TIME, is_error=True)
+                else:
+                    result = ToolResult(call.id, NOT_BEGUN.format(bound=self._bound()), is_error=True)
+                yield ToolResultAdded(result, call.name, took)
+
+    def _bound(self) -> str:
+        reached = self._ledger.reached()
+        return reached.bound if reached is not None else "the time for this turn"
+
+    async def _timed(self, source: AsyncIterator[_T]) -> AsyncGenerator[_T, None]:
+        """Pass on what `source` yields; raise TimeoutError, and close it, when the turn's time is over."""
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(self._ledger.seconds_left()):
+                        item = await anext(source)
+                except StopAsyncIteration:
+                    return
+                yield item
+        finally:
+            if isinstance(source, AsyncGenerator):
+                await source.aclose()
+
+    def _report(self, finished: Finished) -> UsageReported:
+        return self._priced(
+            UsageReported(
+                provider=self._adapter.provider,
+                model=finished.model,
+                usage=finished.usage,
+                request_digest=finished.request_digest,
+                stop_reason=finished.stop_reason,
+                restored=finished.restored,
+                expected=finished.expected,
+                attempts=self._attempts,
+                prefix=finished.prefix,
+            )
+        )
+
+    def _priced(self, report: UsageReported) -> UsageReported:
+        """Add a call to the ledger, and what it costs to its report."""
+        cost = self._price(report.usage)
+        self._ledger.add(report.usage, cost)
+        if cost is None:
+            return report
+        return msgspec.structs.replace(report, cost=cost.amount, currency=cost.currency)
 
 
 def _reason(finished: Finished) -> EndReason:

@@ -16,10 +16,10 @@ from halo.models.opening import open_adapter
 from halo.models.retrying import RetryingAdapter
 from halo.models.watching import WatchedAdapter
 from halo.records.artifacts import Artifact, Binding
-from halo.records.messages import Message
 from halo.records.policies import PolicyRule
 from halo.records.targets import Access, AgentTarget, SkillTarget, Target
 from halo.records.tools import SESSION_TOOLS
+from halo.runner.record import History
 from halo.runner.slots import fill
 from halo.runner.turn import Turn
 from halo.sessions.access import allow, refused
@@ -167,7 +167,7 @@ class Desk:
 def lay_out(
     desk: Desk,
     equipment: Equipment,
-    history: tuple[Message, ...],
+    history: History,
     values: Mapping[str, str],
     further: Mapping[str, Tool] = MappingProxyType({}),
 ) -> tuple[Turn, Toolbox, list[str]]:

@@ -5,6 +5,7 @@ gets one that says so.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import NamedTuple
 
 from halo.files.log import LogLine
@@ -38,8 +39,9 @@ class LastCall(NamedTuple):
 class Conversation:
     """What a session's log says, as far as it has been folded.
 
-    `opening` is the user's first message, as it was typed. `damaged` says what was lost; `newer` what a later
-    version of Halo wrote and this one cannot read.
+    `opening` is the user's first message, as it was typed. `calls`, `cost` and `seconds` (of turns) are what
+    it has used. `damaged` says what was lost; `newer` what a later version of Halo wrote and this one cannot
+    read.
     """
 
     def __init__(self) -> None:
@@ -55,11 +57,15 @@ class Conversation:
         self.messages: list[Message] = []
         self.open_calls: dict[str, str] = {}
         self.usage = Usage()
+        self.calls = 0
+        self.cost = 0.0
+        self.seconds = 0.0
         self.model = ""
         self.last_call: LastCall | None = None
         self.damaged: list[str] = []
         self.newer: list[str] = []
         self._results: list[ToolResult] = []
+        self._began = ""
 
     def add(self, event: Event) -> None:
         """Fold one event, with its payload in `data`. Types of a newer version only count."""
@@ -89,6 +95,7 @@ class Conversation:
                 self.created, self.created_at = data, event.ts
             case TurnStarted():
                 self.started, self.open_turn, self.ended = data, True, None
+                self._began = event.ts
                 if self.created is None and data.session is not None:
                     self.created, self.created_at = data.session, event.ts
             case MessageAdded():
@@ -104,9 +111,11 @@ class Conversation:
                     self._results.append(data.result)
             case UsageReported():
                 self.usage, self.model = self.usage + data.usage, data.model
+                self.calls, self.cost = self.calls + 1, self.cost + (data.cost or 0.0)
                 self.last_call = LastCall(data, event.ts, self.started.artifact if self.started else "")
             case TurnEnded():
                 self.ended, self.open_turn = data, False
+                self.seconds += _between(self._began, event.ts)
 
     def _close_calls(self) -> None:
         """Put the results so far behind their calls: nothing can answer these calls any more."""
@@ -121,6 +130,14 @@ class Conversation:
     def history(self) -> tuple[Message, ...]:
         """Return the messages so far, every call with its result. Changes nothing."""
         return (*self.messages, *self._answers())
+
+
+def _between(began: str, ended: str) -> float:
+    """Return the seconds between two stamps; 0 where one is missing, damaged or later than the other."""
+    try:
+        return max(0.0, (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0
 
 
 def fold(lines: Iterable[LogLine], fetch: Fetch = bytes) -> Conversation:

@@ -10,7 +10,7 @@ from halo.records.targets import Access, AgentTarget, permits
 from halo.sessions.access import tool_settings
 from halo.sessions.secrets import Secrets, command_secrets, known_secrets
 from halo.tools.sandbox.base import Commands
-from halo.tools.sandbox.bubblewrap import SandboxedCommands
+from halo.tools.sandbox.commands import SandboxedCommands
 from halo.tools.sandbox.direct import DirectCommands
 from halo.tools.sandbox.mounts import Opening
 from halo.tools.secrets import masker

@@ -10,7 +10,9 @@ from halo.errors import HaloError, LogError
 from halo.models.adapter import Adapter, Notice, Retrying, TextDelta, ThinkingDelta
 from halo.records.artifacts import Artifact
 from halo.records.events import (
+    ContextShortened,
     MessageAdded,
+    Repaired,
     ToolResultAdded,
     TurnEnded,
     TurnStarted,
@@ -19,7 +21,8 @@ from halo.records.events import (
 from halo.records.messages import Message, Text
 from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
-from halo.runner.threads import ToolThreads
+from halo.runner.record import History
+from halo.tools.threads import ToolThreads
 from halo.runner.turn import TurnEvent, run_turn
 from halo.sessions.cached import earlier_call
 from halo.sessions.choice import Choice
@@ -28,11 +31,25 @@ from halo.sessions.desk import Desk, Equipment, equip, gather, lay_out
 from halo.sessions.folder import OpenSession
 from halo.sessions.said import Said
 from halo.sessions.servers import turn_servers
+from halo.sessions.spending import price_of, session_ledger, today
 from halo.sessions.values import Values
 
-Show = Callable[[TextDelta | ThinkingDelta | Notice | ToolResultAdded], None]
-
 FORMAT = 1
+
+
+class Began(msgspec.Struct, frozen=True):
+    """A turn begins: which one, and what it runs from. `format` is that of the lines that follow."""
+
+    format: int
+    session: str
+    turn: int
+    agent: str
+    artifact: str
+    fingerprint: str
+
+
+# Is told what happens, when it is on disk; for the eyes alone, so what it raises breaks the turn off.
+Show = Callable[[TurnEvent | Began], None]
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -138,13 +155,17 @@ async def _turn(
     session.append(said.message(values))
     progress = _Progress()
     try:
-        history = session.conversation.history()
+        show(_began(session, artifact))
+        history = History(session.conversation.history())
         servers = turn_servers(desk, artifact, equipment.grants, lambda text: _tell(show, text))
         turn, toolbox, remarks = lay_out(desk, equipment, history, values, servers.tools)
         for remark in remarks:
             show(Notice(remark))
         watched = desk.watched(adapter, artifact, earlier)
-        async with aclosing(servers), aclosing(run_turn(turn, watched, toolbox)) as events:
+        price = price_of(desk.tree, turn.runtime, today(desk.now_ns()))
+        ledger = session_ledger(session.conversation, turn.runtime)
+        running = run_turn(turn, watched, toolbox, ledger=ledger, price=price)
+        async with aclosing(servers), aclosing(running) as events:
             await _keep(session, events, progress, show)
     except (asyncio.CancelledError, KeyboardInterrupt):
         _break_off(session, progress, TurnEnded("interrupted"), show)
@@ -156,6 +177,13 @@ async def _turn(
         _break_off(session, progress, TurnEnded("error", f"{type(error).__name__}: {error}"), show)
         raise
     return progress.reply(session, artifact)
+
+
+def _began(session: OpenSession, artifact: Artifact) -> Began:
+    target = artifact.manifest.target
+    agent = target.agent if isinstance(target, AgentTarget) else ""
+    turn = session.conversation.turn
+    return Began(FORMAT, session.folder.id, turn, agent, artifact.id, artifact.manifest.fingerprint)
 
 
 class _Progress:
@@ -194,20 +222,16 @@ async def _keep(
         match event:
             case TextDelta():
                 progress.unrecorded.append(event.text)
-                show(event)
             case ThinkingDelta() | Notice():
-                show(event)
+                pass
             case Retrying():
-                void = "; what was said since the last step is void" if progress.unrecorded else ""
                 progress.unrecorded.clear()
-                show(Notice(f"{event.reason}: trying again in {event.seconds:.1f} s{void}"))
             case MessageAdded():
                 session.append(event)
                 progress.text.append(event.message.text)
                 progress.unrecorded.clear()
-            case ToolResultAdded():
+            case ToolResultAdded() | ContextShortened() | Repaired():
                 session.append(event)
-                show(event)
             case UsageReported():
                 session.append(event)
                 progress.usage += event.usage
@@ -216,6 +240,7 @@ async def _keep(
             case TurnEnded():
                 session.append(event)
                 progress.reason = event.reason
+        show(event)
 
 
 def _break_off(session: OpenSession, progress: _Progress, ended: TurnEnded, show: Show) -> None:

@@ -11,7 +11,7 @@ from halo.tools.masks import masked
 from halo.tools.paths import Place, kind_of, locate, read_bytes
 from halo.tools.search import Match, Search, SearchStopped
 from halo.tools.sieve import Sieve, ripgrep
-from halo.tools.walking import Walk, unread_note
+from halo.tools.walking import SKIPPED, Walk, unread_note
 
 _MATCHES = 50
 _PATTERN = 1000  # characters
@@ -19,7 +19,6 @@ _SECONDS = 10.0  # for the whole call
 _LARGEST = 8 * 1024 * 1024  # bytes of a file that is searched
 _AT_ONCE = 32  # files that are searched before ripgrep is asked: few gain nothing, and matches are often near
 _BATCH, _BATCH_FILES = 8 * 1024 * 1024, 500  # bytes and files that it is asked about together
-_SKIPPED = frozenset({".git", ".halo", "node_modules", ".next", "dist", "__pycache__", ".venv"})
 
 
 def grep(arguments: Mapping[str, Any], around: Surroundings) -> str:
@@ -92,7 +91,7 @@ class _Files:
         self.top = top
         self._globs = globs
         self._unread = 0
-        self._walk = Walk(top, _SKIPPED) if kind_of(top) == "dir" else None
+        self._walk = Walk(top, SKIPPED) if kind_of(top) == "dir" else None
         # A named file, and what is no file, is opened at once: its failure is the answer.
         self._named = read_bytes(top, _LARGEST) if self._walk is None else b""
 

@@ -1,11 +1,20 @@
 """Which files are kept from models: keys that a user wrote into settings, and other conversations."""
 
+import re
 import unicodedata
-from itertools import pairwise
 
 # Below every `.halo`, not only the root's: a workspace may hold others (an example, a submodule, a vendored
-# project), a skill's folder too. `secrets` is there where the home directory itself is the workspace.
-_MASKED = frozenset({"settings.yaml", "sessions", "secrets"})
+# project), a skill's folder too. `secrets` and `machine.key` are there where the home directory itself is the
+# workspace.
+_MASKED = frozenset({"settings.yaml", "sessions", "traces", "batch", "secrets", "machine.key"})
+_MASKED_BELOW = frozenset({("evo", "runs")})
+
+# What file systems that tell no case leave out when they compare names (HFS+, ext4 and f2fs with casefold):
+# Unicode's default ignorable characters.
+_IGNORED = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 def masked(real: str) -> bool:
@@ -15,13 +24,20 @@ def masked(real: str) -> bool:
     is as much the file's name as the first one, and finding the others would take a search of the whole
     file system. Who can make one in the workspace could copy the file as well; the tools make none.
     """
-    parts = [_same(part) for part in real.split("/")]
-    return any(above == ".halo" and name in _MASKED for above, name in pairwise(parts))
+    parts = [same_name(part) for part in real.split("/")]
+    return any(
+        parts[at + 1] in _MASKED or tuple(parts[at + 1 : at + 3]) in _MASKED_BELOW
+        for at, part in enumerate(parts[:-1])
+        if part == ".halo"
+    )
 
 
-def _same(name: str) -> str:
-    """Return what a file system may take for the same name: no case, no invisible characters (HFS+)."""
-    if name.isascii():
-        return name.lower()
-    kept = "".join(c for c in name if unicodedata.category(c) != "Cf")
-    return unicodedata.normalize("NFKC", kept).casefold()
+def same_name(name: str) -> str:
+    """Return one spelling for all that some file system takes for the same name.
+
+    No case, no invisible characters, one form of each letter; no dots and blanks at the end (Windows).
+    """
+    if not name.isascii():
+        name = "".join(c for c in _IGNORED.sub("", name) if unicodedata.category(c) != "Cf")
+        name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return name.lower().rstrip(". ") or name

@@ -7,6 +7,7 @@ the model that names the file as the model knows it: never an absolute path, nev
 import errno
 import os
 import posixpath
+from functools import partial
 from typing import NamedTuple
 
 from halo.errors import TreeError
@@ -68,6 +69,8 @@ def locate(path: str, around: Surroundings) -> Place:
 
 def _in_workspace(path: str, root: str) -> str | None:
     """Return an absolute path relative to the root, also if spelt through symlinks (`/tmp` on macOS)."""
+    if not root:  # in memory
+        return None
     for folder in (root, os.path.realpath(root)):
         rest = rest_below(path, folder, windows=_WINDOWS)
         if rest is not None:
@@ -93,9 +96,13 @@ def real_place(place: Place) -> Place:
         real = place.root.resolve(place.relative)
     except (TreeError, OSError) as error:
         raise ToolFailure(_explain(place, error)) from error
+    _admit(place, real)
+    return place._replace(relative=real)
+
+
+def _admit(place: Place, real: str) -> None:
     if masked(real):
         raise ToolFailure(f"{_name(place)} is kept from models: it may hold keys or other conversations")
-    return place._replace(relative=real)
 
 
 def kind_of(place: Place) -> Kind:
@@ -108,18 +115,16 @@ def kind_of(place: Place) -> Kind:
 
 def read_bytes(place: Place, limit: int) -> bytes:
     """Read at most `limit` bytes of a regular file."""
-    place = real_place(place)
     try:
-        return place.root.read(place.relative, limit)
+        return place.root.read(place.relative, limit, partial(_admit, place))
     except (TreeError, OSError) as error:
         raise ToolFailure(_explain(place, error)) from error
 
 
 def list_folder(place: Place) -> list[Found]:
     """Return what is in a folder, sorted by name."""
-    place = real_place(place)
     try:
-        return sorted(place.root.entries(place.relative))
+        return sorted(place.root.entries(place.relative, partial(_admit, place)))
     except (TreeError, OSError) as error:
         raise ToolFailure(_explain(place, error)) from error
 

@@ -1,28 +1,42 @@
 """Runs a model's calls: finds the tool, checks the arguments, answers mistakes instead of raising."""
 
+import asyncio
+import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
 from halo.records.messages import ToolCall, ToolResult
 from halo.records.targets import permits
-from halo.records.tools import ToolSpec
+from halo.records.tools import SESSION_TOOLS, ToolSpec
 from halo.tools.base import LONGEST, Answer, Outcome, Surroundings, Tool, ToolFailure, brief, encodable
 from halo.tools.consent import Gate
+from halo.tools.drafts import Drafts
+from halo.tools.file_edit import file_edit
 from halo.tools.file_list import file_list
 from halo.tools.file_read import file_read
+from halo.tools.file_write import file_write
+from halo.tools.glob import glob
 from halo.tools.grep import grep
 from halo.tools.mcp.arguments import check_shape
 from halo.tools.shell_exec import shell_exec
+from halo.tools.threads import Raised, in_tool_thread, tool_work
+from halo.tools.view_image import view_image
 from halo.tools.web_fetch import web_fetch
 from halo.workspace.mcp.names import PREFIX
 
 # A skill's text is protected: half of the instructions would be followed as if they were all. What was
 # fetched is bounded already, and cannot be asked for in smaller parts.
 _NEVER_CUT = frozenset({"activate_skill", "web_fetch"})
+
+# Calls of one batch that run at the same time.
+_TOGETHER = 8
 
 # The folders of an absolute path, for messages that were not written for a model.
 _FOLDERS = re.compile(r"(?:\b[A-Za-z]:)?[/\\](?:[^\s'\":/\\]+[/\\])+")
@@ -35,14 +49,29 @@ def _activate_skill(arguments: Mapping[str, Any], around: Surroundings) -> str:
     return text
 
 
+async def _session_status(_arguments: Mapping[str, Any], around: Surroundings) -> str:
+    return around.status()  # in the event loop, where the session changes
+
+
 IMPLEMENTED: dict[str, Tool] = {
     "file_read": file_read,
+    "view_image": view_image,
+    "file_write": file_write,
+    "file_edit": file_edit,
     "file_list": file_list,
-    "grep": grep,
-    "web_fetch": web_fetch,
     "shell_exec": shell_exec,
+    "grep": grep,
+    "glob": glob,
+    "web_fetch": web_fetch,
+    "session_status": _session_status,
     "activate_skill": _activate_skill,
 }
+
+# Tools that remember something for one turn.
+_PER_TURN: dict[str, Callable[[], Tool]] = {"draft": Drafts}
+
+# They change no file, but what they do to sessions has an order.
+_IN_ORDER = frozenset(spec.name for spec in SESSION_TOOLS)
 
 
 class Toolbox:
@@ -56,6 +85,7 @@ class Toolbox:
         decide: Gate | None = None,
     ) -> None:
         self._specs = {spec.name: spec for spec in specs}
+        self._own = {name: make() for name, make in _PER_TURN.items()}
         self._further = further
         self._around = around
         self._decide = decide
@@ -65,9 +95,71 @@ class Toolbox:
         """Tools that the artifact offers and this version of Halo cannot run."""
         return [name for name in self._specs if self._tool(name) is None]
 
+    def fits(self, name: str, arguments: dict[str, Any]) -> bool:
+        """Tell whether there is a tool of that name that takes these arguments."""
+        spec = self._specs.get(name)
+        try:
+            return spec is not None and check_arguments(spec, json.dumps(arguments)) is not None
+        except ToolFailure:
+            return False
+
     async def run(self, call: ToolCall) -> ToolResult:
         """Run one call. What goes wrong is told to the model; nothing runs on arguments that do not fit."""
-        outcome = await self._answer(call)
+        return await self._run(call, asyncio.Lock())
+
+    async def run_batch(
+        self, calls: Sequence[ToolCall], clock: Callable[[], float] = time.monotonic
+    ) -> AsyncGenerator[tuple[ToolCall, ToolResult, int], None]:
+        """Run the calls of one reply; yield each with its result and its milliseconds, in their order.
+
+        Read-only calls that stand next to each other run together, any other alone: none sees the work of a
+        later one. A result is yielded as soon as it and all before it are there. Closing the generator
+        cancels what runs and waits until that has ended. `clock` is in seconds.
+        """
+        for together in self._groups(calls):
+            async with aclosing(self._run_group(together, clock)) as answered:
+                async for answer in answered:
+                    yield answer
+
+    def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+        for changes, group in groupby(calls, self._changes):
+            if changes:
+                yield from ([call] for call in group)
+            else:
+                yield list(group)
+
+    def _changes(self, call: ToolCall) -> bool:
+        spec = self._specs.get(call.name)
+        return spec is not None and (spec.access != "readonly" or call.name in _IN_ORDER)
+
+    async def _run_group(
+        self, calls: list[ToolCall], clock: Callable[[], float]
+    ) -> AsyncGenerator[tuple[ToolCall, ToolResult, int], None]:
+        slots, asking = asyncio.Semaphore(_TOGETHER), asyncio.Lock()
+
+        async def timed(call: ToolCall) -> tuple[ToolResult, int]:
+            async with slots:
+                began = clock()
+                result = await self._run(call, asking)
+                return result, round((clock() - began) * 1000)
+
+        tasks = [asyncio.create_task(timed(call)) for call in calls]
+        try:
+            for call, task in zip(calls, tasks, strict=True):
+                await asyncio.wait([task])  # leaves the task alone when this is cancelled
+                if task.cancelled():  # by itself: whoever cancels this does not get here
+                    yield call, _broken_off(call), 0
+                else:
+                    yield call, *task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, call: ToolCall, asking: asyncio.Lock) -> ToolResult:
+        """Run one call. Whoever holds `asking` asks for consent; it is had in the order of the calls."""
+        with tool_work():
+            outcome = await self._answer(call, asking)
         text = encodable(self._around.mask(outcome.text))
         if len(text) > LONGEST and call.name not in _NEVER_CUT:
             text = (
@@ -76,7 +168,7 @@ class Toolbox:
             )
         return ToolResult(call.id, text, is_error=outcome.is_error, images=outcome.images)
 
-    async def _answer(self, call: ToolCall) -> Outcome:
+    async def _answer(self, call: ToolCall, asking: asyncio.Lock) -> Outcome:
         spec = self._specs.get(call.name)
         if spec is None:
             known = ", ".join(self._specs) or "none"
@@ -90,33 +182,50 @@ class Toolbox:
             return Outcome(f"{call.name} cannot be run here; do without it", is_error=True)
         try:
             arguments = check_arguments(spec, call.arguments)
-            refusal = await self._decide(call.name, arguments) if self._decide is not None else None
+            async with asking:
+                refusal = await self._decide(call.name, arguments) if self._decide is not None else None
             if refusal is not None:
                 return Outcome(refusal, is_error=True)
             answer = await _act(tool, arguments, self._around)
-            return Outcome(answer) if isinstance(answer, str) else Outcome(answer.text, images=answer.images)
         except ToolFailure as failure:
             return Outcome(str(failure), is_error=True)
         except Exception as error:  # noqa: BLE001  # one tool's fault must not cost the turn
             return Outcome(_internal(error, self._around), is_error=True)
+        match answer:
+            case Raised():
+                return _failed(answer.error, self._around)
+            case Answer():
+                return Outcome(answer.text, images=answer.images)
+            case str():
+                return Outcome(answer)
 
     def _tool(self, name: str) -> Tool | None:
-        return self._further.get(name) or IMPLEMENTED.get(name)
+        return self._further.get(name) or self._own.get(name) or IMPLEMENTED.get(name)
 
 
-async def _act(tool: Tool, arguments: Mapping[str, Any], around: Surroundings) -> str | Answer:
+async def _act(tool: Tool, arguments: Mapping[str, Any], around: Surroundings) -> str | Answer | Raised:
     """Run a tool: a coroutine function in the event loop, any other in a thread."""
-    import asyncio
-    import inspect
-
+    made: str | Answer | Awaitable[str | Answer] | Raised
     if inspect.iscoroutinefunction(tool):
         made = tool(arguments, around)
     else:
-        made = await asyncio.to_thread(lambda: tool(arguments, around))
-    return made if isinstance(made, (str, Answer)) else await made
+        made = await in_tool_thread(lambda: tool(arguments, around))
+    return made if isinstance(made, (str, Answer, Raised)) else await made
 
 
-def _internal(error: Exception, around: Surroundings) -> str:
+def _failed(error: BaseException, around: Surroundings) -> Outcome:
+    """Answer what a tool raised in its thread; what ends the program goes on doing so."""
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        raise error
+    text = str(error) if isinstance(error, ToolFailure) else _internal(error, around)
+    return Outcome(text, is_error=True)
+
+
+def _broken_off(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, f"{call.name} was broken off from within; try it again", is_error=True)
+
+
+def _internal(error: BaseException, around: Surroundings) -> str:
     """Say in one line what broke, without the machine's paths: a model can do nothing with them."""
     text = (error.strerror or "") if isinstance(error, OSError) else str(error)
     roots = [(around.workspace.path, "."), *((r.path, f"skill:{s}") for s, r in around.skills.items())]

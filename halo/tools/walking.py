@@ -1,6 +1,6 @@
 """Everything below a folder, however bad some of it is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from halo.files.roots import Found
 from halo.tools.base import ToolFailure
@@ -8,18 +8,27 @@ from halo.tools.masks import masked
 from halo.tools.paths import Place, list_folder, real_place
 
 
+# Folders of tools and of others' code, which searches leave out unless they start there.
+SKIPPED = frozenset({".git", ".halo", "node_modules", ".next", "dist", "__pycache__", ".venv"})
+
+
 class Walk:
     """Walks a folder depth first, by name; links are not entered, for they may lead back up.
 
     A failure of the named top is the model's to mend (`ToolFailure`). Below it one unreadable folder, or one
     that vanishes meanwhile, must not cost the rest: it is skipped and counted in `unread`. Folders named in
-    `skipped` and those kept from models are yielded and not entered. No recursion: folders may be nested
-    deeper than Python's stack.
+    `skipped` and those kept from models are yielded and not entered; `enters`, if given, decides in the place of
+    `skipped`. No recursion: folders may be nested deeper than Python's stack.
     """
 
-    def __init__(self, top: Place, skipped: frozenset[str]) -> None:
+    def __init__(
+        self,
+        top: Place,
+        skipped: frozenset[str],
+        enters: Callable[[Place, Found], bool] | None = None,
+    ) -> None:
         self._top = real_place(top)
-        self._skipped = skipped
+        self._enters = enters or (lambda _place, found: found.name not in skipped)
         self._listed = _below(self._top)
         self.unread = 0
 
@@ -33,7 +42,9 @@ class Walk:
                 continue
             yield entry
             place, found = entry
-            if found.kind != "dir" or found.link or found.name in self._skipped or masked(place.relative):
+            if found.kind != "dir" or found.link or masked(place.relative):
+                continue
+            if not self._enters(place, found):
                 continue
             try:
                 stack.append(_below(place))

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from contextlib import aclosing
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -78,6 +79,7 @@ class TestATurn:
             "generationConfig": {"maxOutputTokens": 24, "temperature": 0.0, "seed": 1},
         }
         assert server.asked[0].key == KEY
+        assert not [name for name in server.asked[0].headers if "halo" in name]
         assert done.body == {"model": MODEL, **sent}
 
     def test_the_digest_of_a_request_tells_every_part_of_it(self, server, adapter):
@@ -541,7 +543,7 @@ class TestWhereItSpeaks:
 
     def test_the_client_is_quiet_about_variables_that_are_not_used(self, server, tmp_path):
         code = (
-            "import sys; sys.path[:0] = ['tests', 'tests/models']\n"
+            f"import sys; sys.path.insert(0, {str(Path(__file__).parent.parent)!r})\n"
             "from turning import run_turn, request\n"
             "from halo.models.gemini import Gemini\n"
             "from halo.records.messages import user\n"

@@ -45,14 +45,22 @@ class Player:
 
 
 class Bench:
-    """A toolbox whose results tell the calls apart by their order."""
+    """A toolbox whose results tell the calls apart by their order, unless `always` is every result."""
 
-    def __init__(self):
+    def __init__(self, always=None, seconds=0.0):
         self.ran = []
+        self.always, self.seconds = always, seconds
 
-    async def run(self, call):
-        self.ran.append(call)
-        return ToolResult(call.id, f"result {len(self.ran)}")
+    def fits(self, name, arguments):
+        return name == "grep" and set(arguments) <= {"pattern"}
+
+    async def run_batch(self, calls, clock):
+        for call in calls:
+            began = clock()
+            self.ran.append(call)
+            await asyncio.sleep(self.seconds)
+            result = ToolResult(call.id, self.always or f"result {len(self.ran)}")
+            yield call, result, round((clock() - began) * 1000)
 
 
 def says(text):

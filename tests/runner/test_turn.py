@@ -3,28 +3,37 @@
 import asyncio
 from contextlib import aclosing
 
+import msgspec
 import pytest
 from making import body, compiled
 from playing import Bench, Player, calls, says
 
-from halo.errors import ProviderError
+from halo.errors import ProviderError, StartError
+from halo.models.adapter import Notice, Retrying
+from halo.models.prices import Cost
 from halo.records.artifacts import Artifact
-from halo.records.events import MessageAdded, ToolResultAdded, TurnEnded, UsageReported
-from halo.records.messages import Message, ToolResult, user
-from halo.runner import turn as turn_module
+from halo.records.budgets import Budget, Budgets
+from halo.records.events import MessageAdded, Repaired, ToolResultAdded, TurnEnded, UsageReported
+from halo.records.messages import Message, Text, ToolCall, ToolResult, user
+from halo.runner.record import History
+from halo.runner.repair import CUT_OFF
 from halo.runner.slots import fill
-from halo.runner.turn import NOT_RUN, Turn, run_turn
+from halo.runner.turn import NOT_RUN, OUT_OF_TIME, Turn, free, run_turn
 
 
-def a_turn(*history):
+def a_turn(*history, **runtime):
     made = compiled(body("You are a."))
-    artifact = Artifact("id", made.prompt, made.manifest)
-    return Turn(artifact, fill(artifact, {}), history or (user("Go."),))
+    manifest = msgspec.structs.replace(
+        made.manifest, runtime=msgspec.structs.replace(made.manifest.runtime, **runtime)
+    )
+    artifact = Artifact("id", made.prompt, manifest)
+    return Turn(artifact, fill(artifact, {}), History(history or (user("Go."),)))
 
 
-def events_of(player, bench=None, *history):
+def events_of(player, bench=None, *history, price=free, **runtime):
     async def go():
-        async with aclosing(run_turn(a_turn(*history), player, bench or Bench())) as events:
+        turn = a_turn(*history, **runtime)
+        async with aclosing(run_turn(turn, player, bench or Bench(), price=price)) as events:
             return [event async for event in events]
 
     return asyncio.run(go())
@@ -61,9 +70,18 @@ def test_a_refusal_runs_none_of_its_calls_and_leaves_none_without_a_result():
     assert events[-1] == TurnEnded("refusal")
 
 
-def test_a_turn_that_goes_round_in_circles_is_ended(monkeypatch):
-    monkeypatch.setattr(turn_module, "MOST_STEPS", 2)
-    assert events_of(Player(calls("1"), calls("2")))[-1] == TurnEnded("steps")
+def test_a_turn_ends_when_its_steps_are_used_up():
+    budgets = Budgets(turn=Budget(steps=2))
+    events = events_of(Player(calls("1"), calls("2")), budgets=budgets)
+    assert events[-2:] == [Notice("the turn ends: budgets.turn.steps: 2 is reached"), TurnEnded("steps")]
+    assert isinstance(events[-3], ToolResultAdded)
+
+
+def test_without_a_word_of_agent_yaml_a_turn_has_twenty_five_steps():
+    many = [calls(str(n)) for n in range(30)]
+    player = Player(*many)
+    assert events_of(player)[-1] == TurnEnded("steps")
+    assert len(player.requests) == 25
 
 
 def test_a_repeated_id_is_renamed_before_anything_is_done_with_it():
@@ -110,3 +128,175 @@ def test_the_stream_is_closed_before_the_adapter(breaks):
 def test_what_the_adapter_raises_is_raised():
     with pytest.raises(ProviderError, match="boom"):
         events_of(Player(ProviderError("boom")))
+
+
+def answers(events):
+    return [e.result for e in events if isinstance(e, ToolResultAdded)]
+
+
+def grep(pattern, id="c"):
+    return Message("assistant", (ToolCall(id, "grep", f'{{"pattern": "{pattern}"}}'),))
+
+
+class TestBudgets:
+    def test_tokens(self):
+        events = events_of(
+            Player(calls("1"), calls("2"), says("Done.")), budgets=Budgets(turn=Budget(tokens=10))
+        )
+        assert events[-1] == TurnEnded("tokens")
+        assert len([e for e in events if isinstance(e, UsageReported)]) == 2  # five tokens each
+
+    def test_money(self):
+        events = events_of(
+            Player(calls("1"), calls("2"), says("Done.")),
+            budgets=Budgets(turn=Budget(cost=0.5)),
+            price=lambda usage: Cost(0.25 if usage.prompt else 0.0, "USD"),
+        )
+        assert events[-1] == TurnEnded("cost")
+        reported = [e for e in events if isinstance(e, UsageReported)]
+        assert [(e.cost, e.currency) for e in reported] == [(0.25, "USD"), (0.25, "USD")]
+
+    def test_a_bound_in_money_without_a_price_stops_before_the_first_call(self):
+        player = Player(says("Done."))
+        with pytest.raises(StartError, match=r"budgets\.run\.cost cannot be kept"):
+            events_of(player, budgets=Budgets(run=Budget(cost=1)))
+        assert not player.requests
+
+    def test_time_breaks_off_a_running_tool_and_answers_every_call(self):
+        bench = Bench(seconds=30)
+        events = events_of(Player(calls("1", "2")), bench, budgets=Budgets(turn=Budget(seconds=0.05)))
+        assert events[-1] == TurnEnded("time")
+        first, second = answers(events)
+        assert first == ToolResult("1", OUT_OF_TIME, is_error=True)
+        assert "budgets.turn.seconds" in second.text
+        assert [c.id for c in bench.ran] == ["1"]
+
+    def test_time_breaks_off_a_running_call_and_keeps_its_words(self):
+        player = Player(None)
+        events = events_of(player, budgets=Budgets(turn=Budget(seconds=0.05)))
+        assert MessageAdded(Message("assistant", (Text("Half an "),)), partial=True) in events
+        assert events[-1] == TurnEnded("time")
+        assert player.order == ["stream opened", "stream closed"]
+
+    def test_a_turn_counts_in_its_run(self):
+        from halo.runner.budgets import Ledger, Spent
+        from halo.runner.turn import turn_ledger
+
+        budgets = Budgets(turn=Budget(), run=Budget(steps=5))
+        run = Ledger("run", budgets.run, lambda: 0.0, spent=Spent(steps=4))
+
+        async def go():
+            turn = a_turn(budgets=budgets)
+            ledger = turn_ledger(budgets, lambda: 0.0, run)
+            async with aclosing(
+                run_turn(turn, Player(calls("1"), says("x")), Bench(), ledger=ledger)
+            ) as events:
+                return [event async for event in events]
+
+        assert asyncio.run(go())[-1] == TurnEnded("steps")
+        assert run.spent.steps == 5
+
+
+class TestRepair:
+    def test_malformed_arguments_are_mended_where_they_fit(self):
+        broken = Message("assistant", (ToolCall("c", "grep", "{pattern: 'x',}"),))
+        bench, player = Bench(), Player(broken, says("Done."))
+        events = events_of(player, bench)
+        assert bench.ran == [ToolCall("c", "grep", '{"pattern":"x"}')]
+        assert Repaired("arguments", "c", "grep", before="{pattern: 'x',}") in events
+        assert player.requests[1].history[1].calls == tuple(bench.ran)  # what was run is what is remembered
+
+    @pytest.mark.parametrize("arguments", ["{patern: 'x'}", "[1, 2", "so sorry", "{", "'"])
+    def test_what_does_not_fit_is_left_for_the_toolbox_to_refuse(self, arguments):
+        bench = Bench()
+        broken = Message("assistant", (ToolCall("c", "grep", arguments),))
+        events = events_of(Player(broken, says("Done.")), bench)
+        assert bench.ran[0].arguments == arguments
+        assert not [e for e in events if isinstance(e, Repaired)]
+
+    def test_a_reply_that_was_cut_off_runs_all_its_calls_but_the_last(self):
+        two = Message(
+            "assistant", (ToolCall("a", "grep", '{"pattern": "x"}'), ToolCall("b", "grep", '{"pat'))
+        )
+        bench = Bench()
+        player = Player(two, says("Done."), stop="max_tokens")
+        events = events_of(player, bench)
+        assert [c.id for c in bench.ran] == ["a"]
+        assert answers(events) == [ToolResult("a", "result 1"), ToolResult("b", CUT_OFF, is_error=True)]
+        assert not [e for e in events if isinstance(e, Repaired)]
+
+    def test_the_same_call_with_the_same_result_is_not_run_a_third_time_in_a_row(self):
+        bench = Bench(always="nothing")
+        player = Player(*(grep("x", str(n)) for n in range(3)), says("Done."))
+        events = events_of(player, bench)
+        assert len(bench.ran) == 2
+        assert answers(events)[2].is_error
+        assert "2 times before" in answers(events)[2].text
+        assert [e.kind for e in events if isinstance(e, Repaired)] == ["storm"]
+        assert events[-1] == TurnEnded("done")
+
+    def test_nor_among_others_again_and_again(self):
+        bench = Bench(always="nothing")
+        order = ["x", "y", "x", "z", "x", "y", "x"]
+        player = Player(*(grep(p, str(n)) for n, p in enumerate(order)), says("Done."))
+        events_of(player, bench)
+        assert len(bench.ran) == 6
+
+    def test_with_another_result_each_time_it_is_no_storm(self):
+        bench = Bench()
+        events_of(Player(*(grep("x", str(n)) for n in range(6)), says("Done.")), bench)
+        assert len(bench.ran) == 6
+
+    def test_spelling_makes_no_other_call(self):
+        bench = Bench(always="nothing")
+        spelt = ['{"pattern": "x"}', '{"pattern":"x"}', '{ "pattern" : "x" }']
+        replies = [Message("assistant", (ToolCall(str(n), "grep", a),)) for n, a in enumerate(spelt)]
+        events_of(Player(*replies, says("Done.")), bench)
+        assert len(bench.ran) == 2
+
+    def test_a_model_that_does_not_listen_ends_the_turn(self):
+        bench = Bench(always="nothing")
+        player = Player(*(grep("x", str(n)) for n in range(20)))
+        events = events_of(player, bench)
+        assert events[-1] == TurnEnded("storm")
+        assert len(bench.ran) == 2
+        assert len(player.requests) == 5
+
+    def test_asking_how_something_is_doing_may_be_repeated(self):
+        class Anything(Bench):
+            def fits(self, name, arguments):
+                return True
+
+        bench = Anything(always="running")
+        polls = [Message("assistant", (ToolCall(str(n), "session_list", "{}"),)) for n in range(10)]
+        events = events_of(Player(*polls, says("Done.")), bench)
+        assert len(bench.ran) == 10
+        assert events[-1] == TurnEnded("done")
+
+
+def test_a_call_that_is_made_again_says_how_often():
+    class Stumbling(Player):
+        async def stream(self, request):
+            yield Retrying("overloaded", 0.0, 1)
+            yield Retrying("overloaded", 0.0, 2)
+            async with aclosing(super().stream(request)) as events:
+                async for event in events:
+                    yield event
+
+    events = events_of(Stumbling(says("Done.")))
+    assert [e.attempts for e in events if isinstance(e, UsageReported)] == [3]
+    assert len([e for e in events if isinstance(e, Retrying)]) == 2
+
+
+def test_the_history_of_a_turn_is_the_turns_own():
+    """It grows by what is yielded, so that whoever keeps the records has the same."""
+    player = Player(calls("1"), says("Done."))
+    turn = a_turn()
+
+    async def go():
+        async with aclosing(run_turn(turn, player, Bench())) as events:
+            return [event async for event in events]
+
+    asyncio.run(go())
+    assert [m.role for m in turn.history.messages] == ["user", "assistant", "user", "assistant"]
+    assert player.requests[1].history == turn.history.messages[:3]

@@ -24,6 +24,7 @@ from halo.records.events import (
 )
 from halo.records.messages import ToolResult, user
 from halo.records.targets import AgentTarget
+from halo.runner.record import History
 from halo.runner.slots import fill
 from halo.runner.turn import Turn, run_turn
 from halo.sessions import derived
@@ -332,7 +333,7 @@ def test_memory_and_log_tell_the_same_whatever_ids_a_model_gives(tmp_path_factor
         player = Player(*(calls(*ids) for ids in rounds), says("Done."))
         session.append(TurnStarted("artifact", "print"), turn=session.conversation.turn + 1)
         session.append(MessageAdded(user("Go.")))
-        turn = Turn(artifact, fill(artifact, {}), session.conversation.history())
+        turn = Turn(artifact, fill(artifact, {}), History(session.conversation.history()))
         async for event in run_turn(turn, player, bench):
             if type(event) in NAMES:
                 session.append(event)

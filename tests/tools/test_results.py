@@ -140,7 +140,7 @@ def test_a_skill_that_cannot_be_loaded_is_answered(bench):
 def test_what_ends_the_program_passes(bench, monkeypatch, error):
     monkeypatch.setitem(toolbox.IMPLEMENTED, "grep", failing(error()))
     with pytest.raises(error):
-        bench.toolbox._answer(ToolCall("c1", "grep", '{"pattern": "x"}'))
+        bench.call("grep", pattern="x")
 
 
 def test_an_internal_error_names_no_folder_of_the_machine(bench, monkeypatch):

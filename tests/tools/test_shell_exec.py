@@ -11,7 +11,8 @@ from halo.records.messages import ToolCall
 from halo.records.tools import WORKSPACE_TOOLS
 from halo.tools.base import LONGEST, Surroundings
 from halo.tools.sandbox import processes
-from halo.tools.sandbox.bubblewrap import Bubblewrap, SandboxedCommands
+from halo.tools.sandbox.bubblewrap import Bubblewrap
+from halo.tools.sandbox.commands import SandboxedCommands
 from halo.tools.sandbox.direct import DirectCommands
 from halo.tools.sandbox.mounts import Opening
 from halo.tools.secrets import masker

@@ -137,13 +137,16 @@ class Connection:
             from halo.tools.mcp.addresses import streams_at
 
             return await stack.enter_async_context(streams_at(self._start))
-        if self._free:
-            (argv, directory), environment = plain_command(self._start), dict(self._start.environment)
-        else:
-            argv, environment = await asyncio.to_thread(sandboxed_command, self._start)
-            directory = "/"
         try:
-            return await stack.enter_async_context(streams_of(self._program, argv, environment, directory))
+            if self._free:
+                argv, directory = plain_command(self._start)
+                environment = self._start.environment
+                return await stack.enter_async_context(streams_of(self._program, argv, environment, directory))
+            boxed = await asyncio.to_thread(sandboxed_command, self._start)
+            argv, handed = stack.enter_context(boxed.started_with())
+            return await stack.enter_async_context(
+                streams_of(self._program, argv, boxed.environment, "/", handed)
+            )
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise ToolFailure(

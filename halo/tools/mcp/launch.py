@@ -3,12 +3,16 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from halo.tools.base import ToolFailure
-from halo.tools.sandbox.mounts import HOME, Opening
+from halo.tools.sandbox.mounts import Opening
+from halo.tools.sandbox.system import HOME
 from halo.workspace.mcp.servers import McpServer
 from halo.workspace.settings.files import expand, variables_in
+
+if TYPE_CHECKING:
+    from halo.tools.sandbox.bubblewrap import Boxed
 
 # What a program gets of the environment, and what Windows starts none without; the rest it gets by name.
 _KEPT = ("PATH", "HOME", "LANG", "SYSTEMROOT", "PATHEXT", "TEMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
@@ -64,24 +68,20 @@ def plain_command(start: Launch) -> tuple[list[str], str]:
     return list(start.server.command), os.path.join(start.workspace, start.server.cwd)
 
 
-def sandboxed_command(start: Launch) -> tuple[list[str], dict[str, str]]:
-    """Return what runs a server in bubblewrap, and its environment there. Raises `ToolFailure` for none.
+def sandboxed_command(start: Launch) -> "Boxed":
+    """Return a server in bubblewrap, ready to be started. Raises `ToolFailure` where that cannot be.
 
-    Looks at the disk and, once a process, starts bubblewrap: not for an event loop.
+    Not for an event loop.
     """
-    from halo.tools.sandbox.bubblewrap import find_bubblewrap
-    from halo.tools.sandbox.mounts import mounts
+    from halo.tools.sandbox.bubblewrap import boxed, find_bubblewrap
 
-    found = find_bubblewrap()
-    if found.problem or start.opening is None:
-        problem = found.problem or "there is none here"
+    problem = find_bubblewrap().problem
+    if problem or start.opening is None:
         raise ToolFailure(
             f"the MCP server {start.name} is a program: below full access those run in a sandbox only, "
-            f"and {problem}"
+            f"and {problem or 'there is none here'}"
         )
-    network = ["--share-net"] if start.opening.network else []
     folder = os.path.join(os.path.realpath(start.workspace), start.server.cwd)
-    argv = [found.program, *found.options, *network, *mounts(start.opening), "--chdir", folder, "--"]
     environment = {**start.environment, "HOME": HOME, "TMPDIR": "/tmp"}  # noqa: S108
     environment["PATH"] = start.server.env.get("PATH", _SANDBOX_PATH)
-    return [*argv, *start.server.command], environment
+    return boxed(start.opening, start.server.command, environment, folder)

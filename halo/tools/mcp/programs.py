@@ -48,9 +48,13 @@ class Program:
 
 @asynccontextmanager
 async def streams_of(
-    program: Program, argv: Sequence[str], environment: Mapping[str, str], directory: str
+    program: Program,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    handed: tuple[int, ...] = (),
 ) -> AsyncGenerator[tuple[Any, Any], None]:
-    """Start `argv` and give the two streams of messages that the SDK's session takes.
+    """Start `argv`, with the descriptors `handed` down, and give the two streams that the SDK's session takes.
 
     Raises OSError when it cannot be started.
     """
@@ -64,6 +68,7 @@ async def streams_of(
         env=dict(environment),
         cwd=directory,
         start_new_session=True,
+        pass_fds=handed,
         limit=LONGEST_MESSAGE,
     )
     heard, reading = anyio.create_memory_object_stream[Any](0)

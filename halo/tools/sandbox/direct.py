@@ -41,7 +41,7 @@ class DirectCommands:
             return await run_process(
                 [shell(), "-c", command], {**self._environment, **environment}, self._workspace, seconds
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ToolFailure(not_started(error)) from error
 
 
@@ -50,10 +50,12 @@ def clean(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name in _KEPT or name.startswith("LC_")}
 
 
-def not_started(error: OSError) -> str:
+def not_started(error: OSError | ValueError) -> str:
     """Say to a model why a command did not even start."""
     import errno
 
+    if not isinstance(error, OSError):  # a NUL, or half of a surrogate pair
+        return "the command holds a character that no command can be given; write it to a file and use that"
     if error.errno == errno.E2BIG:
         return "the command is too long; write it to a file and run that"
     return f"the command could not be started: {error.strerror or type(error).__name__}"

@@ -5,14 +5,14 @@ from collections import deque
 from collections.abc import Iterator
 
 MOST_ENTRIES = 20_000  # looked at, the shallowest first; what lies beyond is not guarded
-MOST_FOUND = 64  # each is a mount
+MOST_FOUND = 64  # each is a mount, and so are the folders above it
 
 _GUARDED = frozenset({".halo", ".git"})
 _SKIPPED = frozenset({"node_modules", "__pycache__"})  # large, and nobody works in them
 
 
-def find_nested(root: str) -> list[str]:
-    """Return them, the shallowest first, without those of the root itself. Links are not followed."""
+def find_nested(root: str, *, own: bool = False) -> list[str]:
+    """Return them, the shallowest first; those of the root itself only with `own`. Links are not followed."""
     found: list[str] = []
     queue = deque([root])
     left = MOST_ENTRIES
@@ -23,7 +23,7 @@ def find_nested(root: str) -> list[str]:
             if left <= 0 or len(found) >= MOST_FOUND:
                 break
             guarded = entry.name in _GUARDED
-            if guarded and folder != root and not entry.is_symlink():
+            if guarded and (own or folder != root) and not entry.is_symlink():
                 found.append(entry.path)
             elif not guarded and entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
                 queue.append(entry.path)

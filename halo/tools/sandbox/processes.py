@@ -1,7 +1,7 @@
 """Runs one program to its end: its output bounded, its time bounded, and nothing of it left behind.
 
 It gets a session and process group of its own, an environment that is exactly what is handed over, an empty
-stdin and no descriptor of Halo. Whatever ends it ends the whole group.
+stdin and no descriptor of Halo but those that it is handed. Whatever ends it ends the whole group.
 """
 
 import asyncio
@@ -22,11 +22,16 @@ _REAP = 5.0  # seconds for a killed program to be gone; one that hangs in the ke
 
 
 async def run_process(
-    argv: Sequence[str], environment: Mapping[str, str], directory: str, seconds: float
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    seconds: float,
+    handed: tuple[int, ...] = (),
 ) -> Executed:
-    """Run `argv` in `directory` for at most `seconds`. Raises OSError when it cannot be started.
+    """Run `argv` in `directory` for at most `seconds`, with the descriptors `handed` down to it.
 
-    Cancelling kills the group and raises CancelledError when it is gone.
+    Raises OSError or ValueError when it cannot be started. Cancelling kills the group and raises CancelledError
+    when it is gone.
     """
     loop = asyncio.get_running_loop()
     flooded: asyncio.Future[None] = loop.create_future()
@@ -39,6 +44,7 @@ async def run_process(
             env=dict(environment),
             cwd=directory,
             start_new_session=True,
+            pass_fds=handed,
         )
         out.hand_over()
         err.hand_over()

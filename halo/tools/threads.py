@@ -1,11 +1,12 @@
 """Threads for tools. Nobody waits for them when the program ends."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
+from contextvars import ContextVar, copy_context
+from typing import NamedTuple, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -49,3 +50,32 @@ class ToolThreads(ThreadPoolExecutor):
 
         threading.Thread(target=work, name="halo tool", daemon=True).start()
         return future
+
+
+class Raised(NamedTuple):
+    """What a function raised, as a value."""
+
+    error: BaseException
+
+
+async def in_tool_thread(work: Callable[[], _T]) -> _T | Raised:
+    """Run `work` in a daemon thread, whatever executor the loop has; return its result or what it raised.
+
+    As a value, for some exceptions cannot pass a future or a coroutine: StopIteration hangs the one and is
+    another error in the other, and KeyboardInterrupt would end a thread that nobody looks at.
+    """
+
+    def caught() -> _T | Raised:
+        try:
+            return work()
+        except BaseException as error:  # noqa: BLE001  # it is the caller's to judge
+            return Raised(error)
+
+    context = copy_context()
+    with tool_work():
+        running = asyncio.get_running_loop().run_in_executor(_THREADS, context.run, caught)
+    return await running
+
+
+# Has no pool: all that it is given is work of a tool.
+_THREADS = ToolThreads()

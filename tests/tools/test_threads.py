@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from halo.runner.threads import ToolThreads, tool_work
+from halo.tools.threads import ToolThreads, tool_work
 
 
 def run(coroutine):
@@ -65,7 +65,7 @@ def test_other_work_is_waited_for():
 
 PROGRAM = """
 import asyncio, time
-from halo.runner.threads import ToolThreads, tool_work
+from halo.tools.threads import ToolThreads, tool_work
 
 async def go():
     with tool_work():

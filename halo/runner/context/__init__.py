@@ -1,0 +1,1 @@
+"""Shortening of histories: what goes, what stays, in which order it is tried."""

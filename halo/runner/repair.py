@@ -1,0 +1,122 @@
+"""What is mended of a reply, and what is kept from running again and again."""
+
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from halo.files.canonical import canonical_json
+from halo.files.digests import sha256
+from halo.models.adapter import StopReason
+from halo.records.events import Repaired
+from halo.records.messages import Block, Message, ToolCall, ToolResult
+
+CUT_OFF = (
+    "This call was not run: the reply reached its limit of tokens while the call was written. "
+    "Make it again, with less in it."
+)
+
+# How often the same call may stand in a row, and among the last calls, before it is not run any more. Calls
+# that ask how something else is doing may repeat themselves longer.
+_IN_A_ROW = 3
+_AMONG_LAST = 4
+_LAST = 12
+_POLLING = frozenset({"session_list", "session_status", "get_session_output", "query_session"})
+
+# So many suppressed calls, and the turn ends: the model does not listen.
+_MOST_STORMS = 3
+
+
+# Tells whether arguments fit the tool of that name.
+Fits = Callable[[str, dict[str, Any]], bool]
+
+
+def mend_arguments(message: Message, stop: StopReason, fits: Fits) -> tuple[Message, list[Repaired]]:
+    """Mend calls whose arguments are no JSON object, where what comes out fits the tool's schema.
+
+    What does not fit stays as it is and is answered as an error when it is run: it never becomes `{}`.
+    Arguments of a reply that was cut off are not mended, for what is missing is unknown.
+    """
+    repairs: list[Repaired] = []
+    if stop == "max_tokens" or all(_is_object(call.arguments) for call in message.calls):
+        return message, repairs
+    content: list[Block] = []
+    for block in message.content:
+        mended = block
+        if isinstance(block, ToolCall) and not _is_object(block.arguments):
+            value = _mended(block.arguments)
+            if value is not None and fits(block.name, value):
+                mended = msgspec.structs.replace(block, arguments=canonical_json(value).decode())
+                repairs.append(Repaired("arguments", block.id, block.name, before=block.arguments))
+        content.append(mended)
+    return Message(message.role, tuple(content)), repairs
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(json.loads(arguments or "{}"), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _mended(arguments: str) -> dict[str, Any] | None:
+    """Return what a library makes of malformed JSON, None where that is no object."""
+    import json_repair
+
+    try:
+        value = json_repair.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and value else None
+
+
+class Storms:
+    """Watches the calls of one turn for the same one again and again, with the same result."""
+
+    def __init__(self) -> None:
+        self._last: deque[tuple[str, str]] = deque(maxlen=_LAST)  # what was called, the digest of its result
+        self._suppressed = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether so many calls were suppressed that the turn should end."""
+        return self._suppressed >= _MOST_STORMS
+
+    def suppress(self, call: ToolCall) -> tuple[ToolResult, Repaired] | None:
+        """Return the answer to a call that must not run again, and what is recorded; None to run it."""
+        times = self._times(call)
+        if times is None:
+            return None
+        self._suppressed += 1
+        note = f"the same call was made {times} times before, with the same result"
+        text = (
+            f"This call was not run: {note}, which you have. "
+            "Use that result, try something else, or tell the user what is in the way."
+        )
+        return ToolResult(call.id, text, is_error=True), Repaired("storm", call.id, call.name, note=note)
+
+    def _times(self, call: ToolCall) -> int | None:
+        key = _key(call)
+        equal = [result for name, result in self._last if name == key]
+        if not equal:
+            return None
+        alike = sum(result == equal[-1] for result in equal)
+        if call.name in _POLLING:
+            return alike if alike >= _LAST else None
+        recent = list(self._last)[-(_IN_A_ROW - 1) :]
+        in_a_row = len(recent) == _IN_A_ROW - 1 and all(entry == (key, equal[-1]) for entry in recent)
+        return alike if in_a_row or alike >= _AMONG_LAST - 1 else None
+
+    def note(self, call: ToolCall, result: ToolResult) -> None:
+        """Remember a call that was run."""
+        self._last.append((_key(call), sha256(result.text.encode())))
+
+
+def _key(call: ToolCall) -> str:
+    try:
+        arguments = canonical_json(json.loads(call.arguments or "{}")).decode()
+    except (ValueError, RecursionError):
+        arguments = call.arguments
+    return f"{call.name} {arguments}"

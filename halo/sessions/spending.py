@@ -1,0 +1,40 @@
+"""What a session has used, against its budgets, and what its model costs."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+
+from halo.files.tree import Tree
+from halo.models.prices import Cost, cost_of
+from halo.records.artifacts import Runtime
+from halo.records.usage import Usage
+from halo.runner.budgets import Ledger, Price, Spent
+from halo.runner.turn import turn_ledger
+from halo.sessions.history import Conversation
+from halo.workspace.models.catalogue import prices_of
+
+
+def today(now_ns: int) -> date:
+    """Return the day in UTC of a wall clock in ns since the epoch."""
+    return datetime.fromtimestamp(now_ns / 1e9, UTC).date()
+
+
+def price_of(tree: Tree, runtime: Runtime, day: date) -> Price:
+    """Return what calls of the bound model cost on `day`. Raises LayerError for a broken catalogue."""
+    binding = runtime.binding
+    prices = prices_of(tree, binding.provider, binding.model)
+
+    def price(usage: Usage) -> Cost | None:
+        return cost_of(usage, prices, day, binding.cache)
+
+    return price
+
+
+def session_ledger(
+    conversation: Conversation, runtime: Runtime, clock: Callable[[], float] = time.monotonic
+) -> Ledger:
+    """Return the ledger of the next turn of a session, which counts in that of the whole session."""
+    used = conversation.usage
+    spent = Spent(conversation.calls, used.prompt + used.output, conversation.cost, conversation.seconds)
+    run = Ledger("run", runtime.budgets.run, clock, spent=spent)
+    return turn_ledger(runtime.budgets, clock, run)
