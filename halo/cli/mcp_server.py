@@ -30,8 +30,8 @@ from mcp_types import (
 from halo.errors import HaloError
 from halo.models.adapter import Notice
 from halo.records.events import ToolResultAdded
-from halo.tools.threads import ToolThreads
 from halo.sessions.offer import Offer
+from halo.tools.threads import ToolThreads
 from halo.version import __version__
 
 if TYPE_CHECKING:

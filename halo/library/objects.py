@@ -18,7 +18,9 @@ class Wanted:
         self.schema: dict[str, Any] = schema if isinstance(schema, dict) else _schema_of(schema)
         try:
             self._check = fastjsonschema.compile(self.schema, handlers=_Nothing())
-        except fastjsonschema.JsonSchemaDefinitionException as error:
+        except ValueError:
+            raise
+        except Exception as error:  # the library stumbles over what it does not expect in many ways
             raise ValueError(f"not a JSON Schema: {error}") from error
 
     def read(self, text: str) -> Any:

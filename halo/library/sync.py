@@ -13,8 +13,8 @@ from halo.library.text_stream import TextStream
 from halo.library.workspace import Workspace
 from halo.records.messages import ToolCall, ToolResult
 from halo.records.usage import Usage
-from halo.tools.threads import ToolThreads
 from halo.runner.turn import TurnEvent
+from halo.tools.threads import ToolThreads
 
 _T = TypeVar("_T")
 

@@ -7,8 +7,10 @@ import msgspec
 from halo.files.atomic import replace_file
 from halo.files.canonical import readable_json
 from halo.records.events import (
+    ContextShortened,
     Event,
     MessageAdded,
+    Repaired,
     SessionTarget,
     ToolResultAdded,
     TurnEnded,
@@ -153,6 +155,13 @@ def render(found: Event | Unread) -> str:
         case ToolResultAdded():
             mark = " (error)" if data.result.is_error else ""
             return f"\n**{data.tool}**{mark}\n\n{_fenced(data.result.text)}"
+        case ContextShortened():
+            tokens = f"about {data.tokens_before:,} tokens to {data.tokens_after:,}"
+            return f"\n*the model's history was shortened here ({data.strategy}): {tokens}*\n"
+        case Repaired():
+            which = f" `{data.tool}`" if data.tool else ""
+            note = f": {data.note}" if data.note else ""
+            return f"\n*repaired ({data.kind}){which}{note}*\n"
         case TurnEnded():
             return "" if data.reason == "done" else f"\n*{data.reason}* {data.error}\n"
     return f"\n*{newer}*\n" if newer else ""

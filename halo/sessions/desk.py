@@ -15,7 +15,7 @@ from halo.models.disguise import Disguise
 from halo.models.opening import open_adapter
 from halo.models.retrying import RetryingAdapter
 from halo.models.watching import WatchedAdapter
-from halo.records.artifacts import Artifact, Binding
+from halo.records.artifacts import Artifact, Binding, Runtime
 from halo.records.policies import PolicyRule
 from halo.records.targets import Access, AgentTarget, SkillTarget, Target
 from halo.records.tools import SESSION_TOOLS
@@ -24,7 +24,7 @@ from halo.runner.slots import fill
 from halo.runner.turn import Turn
 from halo.sessions.access import allow, refused
 from halo.sessions.keys import provider_key
-from halo.sessions.machine import this_machine
+from halo.sessions.machine import local_zone_name, this_machine
 from halo.sessions.rights import rights_of
 from halo.sessions.said import Said, read_message
 from halo.sessions.secrets import known_secrets
@@ -36,7 +36,8 @@ from halo.tools.secrets import masker
 from halo.tools.toolbox import Toolbox
 from halo.workspace.ids import is_id, outside_folders
 from halo.workspace.settings.files import GLOBAL_SETTINGS
-from halo.workspace.settings.general import read_general_of
+from halo.workspace.settings.general import read_general, read_general_of
+from halo.workspace.time_zone import is_zone_name, machine_zone_name
 from halo.workspace.trust import Grants, names_a_file, read_grants
 
 
@@ -50,6 +51,13 @@ class Equipment(msgspec.Struct, frozen=True):
     skills: dict[str, Artifact]
     access: Access
     grants: Grants
+
+    @property
+    def runtime(self) -> Runtime:
+        """All that a turn needs beside the text."""
+        runtime = self.artifact.manifest.runtime
+        assert runtime is not None  # noqa: S101  # agents have one
+        return runtime
 
 
 def equip(desk: "Desk", target: AgentTarget, message: str, *, frozen: bool) -> tuple[Equipment, Said]:
@@ -106,6 +114,11 @@ class Desk:
     def grants(self) -> Grants:
         """Return what the user allowed this workspace."""
         return read_grants(self.tree, self.builder.places.workspace, self.builder.places.home)
+
+    def zone_name(self) -> str:
+        """Name the user's time zone, by the settings or by the machine; empty if unknown."""
+        named = machine_zone_name(self.tree) or read_general(self.tree).prompt.time_zone
+        return named if is_zone_name(named) else local_zone_name()
 
     def admit_model_file(self, binding: Binding, target: AgentTarget) -> None:
         """Raise `ModelFileError` for a model file that the workspace names and the user has not allowed.
@@ -170,10 +183,12 @@ def lay_out(
     history: History,
     values: Mapping[str, str],
     further: Mapping[str, Tool] = MappingProxyType({}),
+    status: Callable[[], str] = lambda: "nothing is known of this session",
 ) -> tuple[Turn, Toolbox, list[str]]:
     """Fill the slots with `values`, and lay out the tools, `further` ones beside those of Halo.
 
-    Also returns what the user should know: tools that this version cannot run.
+    `status` writes the figures of the conversation when the model asks for them. Also returns what the user
+    should know: tools that this version cannot run.
     """
     artifact = equipment.artifact
     places, grants = desk.builder.places, equipment.grants
@@ -190,6 +205,7 @@ def lay_out(
             shell_seconds=rights.shell_seconds,
             secrets=rights.secrets,
             private_hosts=rights.private_hosts,
+            status=status,
             mask=rights.mask,
         ),
         further,

@@ -4,7 +4,7 @@ A call and its results are one unit: results without a call are left out, a call
 gets one that says so.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from halo.records.events import (
 from halo.records.messages import Message, ToolResult
 from halo.records.usage import Usage
 from halo.runner.calls import fresh_ids
+from halo.runner.record import applied
 from halo.sessions.reading import Fetch, Unread, payload_of, read_events
 
 LOST_RESULT = "The result of this call was lost."
@@ -40,8 +41,9 @@ class Conversation:
     """What a session's log says, as far as it has been folded.
 
     `opening` is the user's first message, as it was typed. `calls`, `cost` and `seconds` (of turns) are what
-    it has used. `damaged` says what was lost; `newer` what a later version of Halo wrote and this one cannot
-    read.
+    it has used; `unpriced` counts calls without a price, `expected` the tokens that should have come from the
+    provider's cache. `damaged` says what was lost; `newer` what a later version of Halo wrote and this one
+    cannot read.
     """
 
     def __init__(self) -> None:
@@ -59,6 +61,9 @@ class Conversation:
         self.usage = Usage()
         self.calls = 0
         self.cost = 0.0
+        self.currency = ""
+        self.unpriced = 0
+        self.expected = 0
         self.seconds = 0.0
         self.model = ""
         self.last_call: LastCall | None = None
@@ -88,8 +93,6 @@ class Conversation:
         self.updated_at = event.ts
 
     def _fold(self, data: EventData, event: Event) -> None:
-        if isinstance(data, ContextShortened):
-            self.last_call = None  # what it sent is not the beginning of what will be sent
         match data:
             case SessionCreated():
                 self.created, self.created_at = data, event.ts
@@ -109,13 +112,34 @@ class Conversation:
             case ToolResultAdded():
                 if self.open_calls.pop(data.result.call_id, None) is not None:
                     self._results.append(data.result)
+            case ContextShortened():
+                self._shorten(data, event)
             case UsageReported():
                 self.usage, self.model = self.usage + data.usage, data.model
                 self.calls, self.cost = self.calls + 1, self.cost + (data.cost or 0.0)
+                self.unpriced += data.cost is None
+                self.currency = data.currency or self.currency
+                self.expected += data.expected
                 self.last_call = LastCall(data, event.ts, self.started.artifact if self.started else "")
             case TurnEnded():
                 self.ended, self.open_turn = data, False
                 self.seconds += _between(self._began, event.ts)
+
+    def _shorten(self, shortened: ContextShortened, event: Event) -> None:
+        """Make the edits. What was lost before them may have moved everything: then they do not fit."""
+        self.last_call = None  # what it sent is not the beginning of what will be sent
+        self._close_calls()
+        try:
+            messages = applied(tuple(self.messages), shortened.edits)
+        except ValueError as error:
+            self.damaged.append(f"event {event.seq}: the shortened history does not fit: {error}")
+            return
+        if _whole(self.messages) and not _whole(messages):
+            self.damaged.append(
+                f"event {event.seq}: the shortened history does not fit: it parts calls and results"
+            )
+            return
+        self.messages = [*messages]
 
     def _close_calls(self) -> None:
         """Put the results so far behind their calls: nothing can answer these calls any more."""
@@ -130,6 +154,17 @@ class Conversation:
     def history(self) -> tuple[Message, ...]:
         """Return the messages so far, every call with its result. Changes nothing."""
         return (*self.messages, *self._answers())
+
+
+def _whole(messages: Sequence[Message]) -> bool:
+    """Tell whether every message with calls has their results right behind it, and no result is elsewhere."""
+    wanted: set[str] = set()
+    for message in messages:
+        results = {block.call_id for block in message.content if isinstance(block, ToolResult)}
+        if results != wanted:
+            return False
+        wanted = {call.id for call in message.calls}
+    return not wanted
 
 
 def _between(began: str, ended: str) -> float:

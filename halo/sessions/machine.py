@@ -22,7 +22,7 @@ def this_machine(slots: Iterable[Slot]) -> Machine:
     wanted = {slot.name for slot in slots if slot.origin == "builtin"}
     return Machine(
         runtime=_runtime() if "runtime" in wanted else "",
-        time_zone=_time_zone() if "time_zone" in wanted else "",
+        time_zone=local_zone_name() if "time_zone" in wanted else "",
     )
 
 
@@ -33,8 +33,8 @@ def _runtime() -> str:
     return f"{system} {machine}, Python {platform.python_version()}, Halo {__version__}"
 
 
-def _time_zone() -> str:
-    """Name the zone that this machine is set to: `TZ`, or the system's own setting."""
+def local_zone_name() -> str:
+    """Name the zone that this machine is set to: `TZ`, or the system's own setting; empty if unknown."""
     from tzlocal import get_localzone_name
 
     try:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -21,8 +22,8 @@ from halo.records.events import (
 from halo.records.messages import Message, Text
 from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
+from halo.runner.budgets import Ledger
 from halo.runner.record import History
-from halo.tools.threads import ToolThreads
 from halo.runner.turn import TurnEvent, run_turn
 from halo.sessions.cached import earlier_call
 from halo.sessions.choice import Choice
@@ -32,7 +33,9 @@ from halo.sessions.folder import OpenSession
 from halo.sessions.said import Said
 from halo.sessions.servers import turn_servers
 from halo.sessions.spending import price_of, session_ledger, today
+from halo.sessions.status import figures_of, status_text
 from halo.sessions.values import Values
+from halo.tools.threads import ToolThreads
 
 FORMAT = 1
 
@@ -158,12 +161,13 @@ async def _turn(
         show(_began(session, artifact))
         history = History(session.conversation.history())
         servers = turn_servers(desk, artifact, equipment.grants, lambda text: _tell(show, text))
-        turn, toolbox, remarks = lay_out(desk, equipment, history, values, servers.tools)
+        ledger = session_ledger(session.conversation, equipment.runtime)
+        status = _status(desk, session, equipment, ledger)
+        turn, toolbox, remarks = lay_out(desk, equipment, history, values, servers.tools, status)
         for remark in remarks:
             show(Notice(remark))
         watched = desk.watched(adapter, artifact, earlier)
         price = price_of(desk.tree, turn.runtime, today(desk.now_ns()))
-        ledger = session_ledger(session.conversation, turn.runtime)
         running = run_turn(turn, watched, toolbox, ledger=ledger, price=price)
         async with aclosing(servers), aclosing(running) as events:
             await _keep(session, events, progress, show)
@@ -177,6 +181,16 @@ async def _turn(
         _break_off(session, progress, TurnEnded("error", f"{type(error).__name__}: {error}"), show)
         raise
     return progress.reply(session, artifact)
+
+
+def _status(desk: Desk, session: OpenSession, equipment: Equipment, ledger: Ledger) -> Callable[[], str]:
+    """Return what writes the figures of the session, as they are when the model asks for them."""
+
+    def status() -> str:
+        figures = figures_of(session.conversation, equipment.runtime, ledger)
+        return status_text(figures, datetime.fromtimestamp(desk.now_ns() / 1e9, UTC), desk.zone_name())
+
+    return status
 
 
 def _began(session: OpenSession, artifact: Artifact) -> Began:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from halo.tools.base import Surroundings, ToolFailure
 from halo.tools.paths import Place, locate, read_bytes
-from halo.tools.writing import check_writable, text_bytes, write_file
+from halo.tools.writing import check_writable, guard, text_bytes, write_file
 
 _LARGEST = 16 * 1024 * 1024  # bytes of a file
 _NAMED = 8  # lines that a result names
@@ -26,12 +26,12 @@ def file_edit(arguments: Mapping[str, Any], around: Surroundings) -> str:
     old, new = (text_bytes(arguments[name], name) for name in ("old_string", "new_string"))
     if not old:
         raise ToolFailure("old_string is empty; file_write makes files and replaces them whole")
-    if old == new:
-        raise ToolFailure("old_string and new_string are the same; nothing would change")
-    data = _read(place)
+    data = _read(place, around)
     if not new.isascii() and not _is_utf8(data):
         raise ToolFailure(f"{place.shown} is not UTF-8; only ASCII text can be put into it")
     edit = _fitted(data, _Edit(old, new))
+    if edit.old == edit.new:
+        raise ToolFailure("old_string and new_string are the same; nothing would change")
     everywhere = arguments.get("replace_all", False)
     found = list(islice(_lines_of(data, edit.old, len(edit.old) if everywhere else 1), _NAMED + 1))
     if not found:
@@ -39,8 +39,8 @@ def file_edit(arguments: Mapping[str, Any], around: Surroundings) -> str:
     count = data.count(edit.old)
     if not everywhere and len(found) > 1:
         raise ToolFailure(
-            f"old_string occurs {max(count, 2)} times in {place.shown} ({_named(found)}); give more of the text "
-            "around it, or set replace_all"
+            f"old_string occurs {max(count, 2)} times in {place.shown} ({_named(found)}); give more of the "
+            "text around it, or set replace_all"
         )
     write_file(place, data.replace(edit.old, edit.new), around)
     times = "1 place" if count == 1 else f"{count:,} places"
@@ -52,8 +52,8 @@ class _Edit(NamedTuple):
     new: bytes
 
 
-def _read(place: Place) -> bytes:
-    data = read_bytes(place, _LARGEST + 1)
+def _read(place: Place, around: Surroundings) -> bytes:
+    data = read_bytes(place, _LARGEST + 1, guard(place, around))
     if len(data) > _LARGEST:
         raise ToolFailure(f"{place.shown} is larger than {_LARGEST >> 20} MiB, too large to edit")
     if b"\0" in data[:8192]:
@@ -62,9 +62,9 @@ def _read(place: Place) -> bytes:
 
 
 def _fitted(data: bytes, edit: _Edit) -> _Edit:
-    """Give the texts the line ends of the file: models write `\\n` where a file has `\\r\\n`.
+    """Give the texts the line ends of the file: models write LF alone where a file has CR LF.
 
-    In a file with both, `\\r\\n` is tried where the text does not occur as it is.
+    In a file with both, CR LF is tried where the text does not occur as it is.
     """
     if b"\r\n" not in data:
         return edit

@@ -28,8 +28,8 @@ _NO_LAYERS = frozenset({"models", "evo"})
 
 _KEEPS = "is kept by Halo itself; no tool writes there"
 _DECIDES = (
-    "decides what agents may do, so it cannot be written at access workspace; layers can be: Markdown in .halo, "
-    "skills, few-shots. Tell the user what you would change"
+    "decides what agents may do, so it cannot be written at access workspace; layers can be: Markdown in "
+    ".halo, skills, few-shots. Tell the user what you would change"
 )
 _GIT = "belongs to git, which runs what stands there; it cannot be written at access workspace"
 _READS = "cannot be written: this session may only read"
@@ -38,8 +38,8 @@ _READS = "cannot be written: this session may only read"
 def why_not_written(real: str, access: Access) -> str:
     """Say why tools may not write the file `real`; empty if they may.
 
-    `real` is `/`-separated, below the workspace, without symlinks. Every `.halo` and `.git` on the way counts,
-    those of examples and submodules too.
+    `real` is `/`-separated, below the workspace, without symlinks. Every `.halo` and `.git` on the way
+    counts, those of examples and submodules too.
     """
     if access == "readonly":
         return _READS
@@ -57,7 +57,7 @@ def why_not_written(real: str, access: Access) -> str:
 
 
 def _is_layer(rest: list[str]) -> bool:
-    """Tell whether a path below `.halo` holds text for models: Markdown, and all of a skill and of few-shots."""
+    """Tell whether a path below `.halo` is text for models: Markdown, and all of a skill and of few-shots."""
     if not _DECIDING.isdisjoint(rest):
         return False
     match rest:

@@ -65,6 +65,8 @@ def _look(options: dict[str, Any], data: bytes) -> None:
 
 def _full_colour(image: Any) -> Any:
     """Return it in colours, or in colours and transparency: palettes cannot be scaled."""
+    if image.mode.startswith("I"):  # 16 bits of grey, which `convert` would cut off at 255
+        image = image.convert("I").point(lambda value: value * (1 / 256)).convert("L")
     clear = "A" in image.getbands() or "transparency" in image.info
     wanted = "RGBA" if clear else "RGB"
     return image if image.mode == wanted else image.convert(wanted)

@@ -1,4 +1,4 @@
-"""Patterns for paths: `src/**/*.py`. Pure, and of bounded time: no pattern makes a regular expression run wild.
+"""Patterns for paths: `src/**/*.py`. Pure, and of bounded time: part by part, without going back.
 
     *       any characters of one name, none too
     ?       one character of a name
@@ -74,6 +74,8 @@ def _parts(glob: str) -> tuple[str, ...]:
     """Take a pattern without braces apart; each part is `**` or matches one name."""
     if glob.startswith("/"):
         raise ToolFailure(f"{brief(glob)} begins with a slash; a pattern is relative to path")
+    if glob.endswith("/"):
+        raise ToolFailure(f"{brief(glob)} names folders; glob finds files: write {brief(glob)}**")
     parts: list[str] = []
     for part in glob.split("/"):
         if part == "..":

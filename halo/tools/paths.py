@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from halo.errors import TreeError
-from halo.files.roots import Found, Kind
+from halo.files.roots import Admit, Found, Kind
 from halo.tools.addresses import parse, rest_below
 from halo.tools.base import Surroundings, ToolFailure, brief, visible
 from halo.tools.masks import masked
@@ -113,10 +113,16 @@ def kind_of(place: Place) -> Kind:
         raise ToolFailure(_explain(place, error)) from error
 
 
-def read_bytes(place: Place, limit: int) -> bytes:
-    """Read at most `limit` bytes of a regular file."""
+def read_bytes(place: Place, limit: int, admit: Admit | None = None) -> bytes:
+    """Read at most `limit` bytes of a regular file; `admit` is asked before it is."""
+
+    def both(real: str) -> None:
+        if admit is not None:
+            admit(real)
+        _admit(place, real)
+
     try:
-        return place.root.read(place.relative, limit, partial(_admit, place))
+        return place.root.read(place.relative, limit, both)
     except (TreeError, OSError) as error:
         raise ToolFailure(_explain(place, error)) from error
 

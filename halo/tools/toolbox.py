@@ -49,7 +49,8 @@ def _activate_skill(arguments: Mapping[str, Any], around: Surroundings) -> str:
     return text
 
 
-async def _session_status(_arguments: Mapping[str, Any], around: Surroundings) -> str:
+async def _session_status(arguments: Mapping[str, Any], around: Surroundings) -> str:
+    del arguments
     return around.status()  # in the event loop, where the session changes
 
 

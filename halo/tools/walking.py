@@ -7,7 +7,6 @@ from halo.tools.base import ToolFailure
 from halo.tools.masks import masked
 from halo.tools.paths import Place, list_folder, real_place
 
-
 # Folders of tools and of others' code, which searches leave out unless they start there.
 SKIPPED = frozenset({".git", ".halo", "node_modules", ".next", "dist", "__pycache__", ".venv"})
 
@@ -17,8 +16,8 @@ class Walk:
 
     A failure of the named top is the model's to mend (`ToolFailure`). Below it one unreadable folder, or one
     that vanishes meanwhile, must not cost the rest: it is skipped and counted in `unread`. Folders named in
-    `skipped` and those kept from models are yielded and not entered; `enters`, if given, decides in the place of
-    `skipped`. No recursion: folders may be nested deeper than Python's stack.
+    `skipped` and those kept from models are yielded and not entered; `enters`, if given, decides in the place
+    of `skipped`. No recursion: folders may be nested deeper than Python's stack.
     """
 
     def __init__(

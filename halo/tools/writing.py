@@ -1,11 +1,13 @@
-"""How tools write files: below the workspace alone, past the guards, with one sentence for what goes wrong."""
+"""How tools write files: below the workspace alone, past the guards, with a sentence for what goes wrong."""
 
 import errno
 
 from halo.errors import TreeError
+from halo.files.roots import Admit
 from halo.records.targets import permits
 from halo.tools.base import Surroundings, ToolFailure, brief
 from halo.tools.guards import why_not_written
+from halo.tools.linked import deciding_links, other_names
 from halo.tools.paths import Place
 
 _SAID = {
@@ -32,18 +34,26 @@ def check_writable(place: Place, around: Surroundings) -> None:
         raise ToolFailure(f"{brief(place.shown)} lies outside the workspace; only files in it can be written")
 
 
+def guard(place: Place, around: Surroundings) -> Admit:
+    """Return what refuses a real path that must not be written, whatever name or link leads to it."""
+    check_writable(place, around)
+    links = deciding_links(place.root)
+
+    def admit(real: str) -> None:
+        for name in (real, *other_names(real, links)):
+            why = why_not_written(name, around.access)
+            if why:
+                raise ToolFailure(f"{brief(place.shown)} {why}")
+
+    return admit
+
+
 def write_file(place: Place, data: bytes, around: Surroundings) -> None:
     """Put `data` in the place of a file, or make it and the folders above it.
 
     What the path really is decides, at the moment when it is open: links and other spellings do not help.
     """
-    check_writable(place, around)
-
-    def admit(real: str) -> None:
-        why = why_not_written(real, around.access)
-        if why:
-            raise ToolFailure(f"{brief(place.shown)} {why}")
-
+    admit = guard(place, around)
     try:
         place.root.write(place.relative, data, admit)
     except TreeError as error:

@@ -177,12 +177,14 @@ class TestExpectedHits:
         assert "provider's cache" not in capfd.readouterr().err
 
     def test_a_tape_that_is_played_has_no_cache(self, place, scripted, own, capfd):
-        self.stable(place)
+        ws = self.stable(place)
         scripted.says_chat(*chat({"content": "One."}))
         scripted.says_chat(*chat({"content": "Two."}))
         assert run(["run", "--record", "tape", "One?"]) == 0
         assert run(["run", "--record", "tape", "Two?"]) == 0
+        known = set(session_ids(str(ws.halo / "sessions")))
         capfd.readouterr()
         assert run(["run", "-n", "--replay", "tape", "One?"]) == 0
-        assert run(["run", "--replay", "tape", "Two?"]) == 0
+        (again,) = set(session_ids(str(ws.halo / "sessions"))) - known
+        assert run(["run", "-s", again, "--replay", "tape", "Two?"]) == 0
         assert "provider's cache" not in capfd.readouterr().err

@@ -76,7 +76,7 @@ class TestTurns:
         run(agent.generate_text("1"))
         run(agent.generate_text("2"))
         first, second = player.requests
-        assert first.prefix is second.prefix
+        assert first.prefix == second.prefix == agent.prefix
         assert second.history[: len(first.history)] == first.history
         assert [m.text for m in second.history] == ["1", "one", "2"]
         assert agent.stats.turns == 2
@@ -246,7 +246,7 @@ class TestObjects:
         assert made.usage.prompt == 6
         again = player.requests[1].history
         assert [m.role for m in again] == ["user", "assistant", "user"]
-        assert "data must contain ['number', 'total']" in again[2].text or "number" in again[2].text
+        assert "must contain ['total']" in again[2].text
         assert len(agent.history) == 2  # the attempt that failed is not part of the conversation
 
     def test_the_second_failure_is_an_error_and_leaves_no_trace(self, place):
@@ -335,7 +335,7 @@ class TestPrefix:
         assert "double" in str(change)
         assert agent.prefix.fingerprint != before.fingerprint
         run(agent.generate_text("?"))
-        assert player.requests[0].prefix is agent.prefix
+        assert player.requests[0].prefix == agent.prefix
         agent.remove_tools("double")
         assert agent.prefix.fingerprint == before.fingerprint
         assert agent.reload() is None

@@ -9,11 +9,11 @@ import pytest
 
 from halo.files.roots import ConfinedRoot
 from halo.records.messages import ToolCall
-from halo.records.tools import SESSION_TOOLS, WORKSPACE_TOOLS, activate_skill
+from halo.records.tools import DRAFT, SESSION_TOOLS, STATUS, WORKSPACE_TOOLS, activate_skill
 from halo.tools.base import Surroundings
 from halo.tools.toolbox import Toolbox
 
-SPECS = (*WORKSPACE_TOOLS, *SESSION_TOOLS, activate_skill(("notes",)))
+SPECS = (*WORKSPACE_TOOLS, *SESSION_TOOLS, DRAFT, STATUS, activate_skill(("notes",)))
 
 
 class Bench:
@@ -32,6 +32,11 @@ class Bench:
             skills={"notes": ConfinedRoot(str(self.skill))},
             load_skill=lambda skill, _arguments: self.skills.get(skill),
         )
+        self.toolbox = Toolbox(SPECS, self.around)
+
+    def restrict(self, access):
+        """Go on with this access."""
+        self.around = self.around._replace(access=access)
         self.toolbox = Toolbox(SPECS, self.around)
 
     def write(self, files):

@@ -52,11 +52,22 @@ KEPT = [
     ".halo/trust.yaml",
 ]
 GIT = [".git", ".git/hooks/pre-commit", ".git/config", ".git/info/attributes", "lib/.git", "lib/.git/config"]
-OTHERS = ["a.txt", "settings.yaml", "agents/a/agent.yaml", "x.halo/settings.yaml", ".github/w.yml", ".gitignore"]
+OTHERS = [
+    "a.txt",
+    "settings.yaml",
+    "agents/a/agent.yaml",
+    "x.halo/settings.yaml",
+    ".github/w.yml",
+    ".gitignore",
+]
 
 
 def nested(reals):
-    return [*reals, *(f"vendor/example/{real}" for real in reals), *(f".halo/skills/s/{real}" for real in reals)]
+    return [
+        *reals,
+        *(f"vendor/example/{real}" for real in reals),
+        *(f".halo/skills/s/{real}" for real in reals),
+    ]
 
 
 @pytest.mark.parametrize("real", [*nested(LAYERS), *OTHERS])

@@ -30,8 +30,9 @@ def tasks(view: View) -> frozenset[int]:
 def keep(view: View, fixed: Iterable[int], room: int, *, count: bool = False) -> Kept:
     """Choose what stays within `room` tokens, or messages (`count`). `fixed` units stay whatever they take.
 
-    Skills come next, as far as they fill half of what is left, so that they go last, not first. Then units from
-    the newest to the oldest. One that is too large by itself is passed over: it must not hide all older ones.
+    Skills come next, as far as they fill half of what is left, so that they go last, not first. Then units
+    from the newest to the oldest. One that is too large by itself is passed over: it must not hide all older
+    ones.
     """
 
     def cost(number: int) -> int:
@@ -96,13 +97,17 @@ def leave_out(view: View, kept: Kept, *, count: bool = False) -> tuple[Edit, ...
 
 
 def arranged(view: View, kept: Kept, edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """Add what shortens the units that stay for their skills; from the end, so that no edit moves another."""
+    """Complete the edits of gaps: shorten units that stay for their skills, begin with a user's message.
+
+    From the end to the beginning, so that no edit moves the place of another.
+    """
     found = [*edits]
+    cut = bool(found) and found[0].start == 0
     for number in kept.skills:
         for place, message in _lean(view, view.units[number]):
             if message is not view.messages[place]:
                 found.append(Edit(place, place + 1, (message,)))
-    if found and not asks(view.messages[0]) and all(edit.start > 0 or has_results(view.messages[0]) for edit in found):
+    if found and not cut and not asks(view.messages[0]):
         found.append(Edit(0, 0, (LEFT_OUT,)))
     return tuple(sorted(found, key=lambda edit: (edit.start, edit.end), reverse=True))
 

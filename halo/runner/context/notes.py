@@ -2,7 +2,6 @@
 
 import msgspec
 
-from halo.compiler.tokens import estimate
 from halo.records.messages import Message, Text, ToolResult, user
 
 ACTIVATE_SKILL = "activate_skill"
@@ -14,8 +13,8 @@ _SUMMARY = "[Summary of the earlier conversation, which was left out to make roo
 # Longer names are no tool's: a model made them up.
 _LONGEST_NAME = 64
 
-# Characters of a result that is not worth a note.
-_SHORT = 256
+# Characters of a result that is not worth a note. All notes of a result are shorter, so that none is shortened.
+_SHORT = 320
 
 
 def summary_message(text: str) -> Message:
@@ -31,17 +30,16 @@ def is_note(message: Message) -> bool:
 def shortened(result: ToolResult, tool: str) -> ToolResult:
     """Put a note in the place of a result's text and pictures; the same where that makes it no shorter."""
     name = tool[:_LONGEST_NAME] or "tool"
-    text = result.text
-    if len(text) > _SHORT:
-        note = f"[{name}: {len(text):,} characters left out to make room; call it again if they are needed]"
-        if estimate(note.encode()) < estimate(text.encode()):
-            text = note
+    seen = ""
     if result.images:
-        pictures = "1 picture" if len(result.images) == 1 else f"{len(result.images)} pictures"
-        text = f"{text}\n[{name}: {pictures} left out to make room]".lstrip("\n")
-    elif text == result.text:
-        return result
-    return msgspec.structs.replace(result, text=text, images=())
+        count = len(result.images)
+        seen = f"\n[{name}: {count} picture{'s' if count > 1 else ''} left out to make room]"
+    text = result.text
+    if len(text) > _SHORT - len(seen):
+        note = f"[{name}: {len(text):,} characters left out to make room; call it again if they are needed]"
+        text = note if len(note.encode()) < len(text.encode()) else text
+    text = f"{text}{seen}".lstrip("\n") if seen else text
+    return result if text == result.text else msgspec.structs.replace(result, text=text, images=())
 
 
 def without_results(message: Message, tools: dict[str, str], keep: frozenset[str]) -> Message:

@@ -23,7 +23,9 @@ def prune(view: View, _room: int) -> tuple[Edit, ...]:
         keep = skill_calls(called)
         for place in reversed(range(unit.start, unit.end)):
             message = view.messages[place]
-            others = [b.call_id for b in message.content if isinstance(b, ToolResult) and b.call_id not in keep]
+            others = [
+                b.call_id for b in message.content if isinstance(b, ToolResult) and b.call_id not in keep
+            ]
             stay = others[max(0, len(others) - recent) :]
             recent -= len(stay)
             pruned = without_results(message, tools, keep | frozenset(stay))
