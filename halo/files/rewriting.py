@@ -50,6 +50,27 @@ def rewrite(root: str, rel: str, data: bytes, admit: Admit | None = None) -> Non
     walk(root, rel, last, missing=missing)
 
 
+def destination(root: str, rel: str) -> str:
+    """Return the path below `root` where `rewrite` would put `rel`; folders are returned as such."""
+    bound: list[str] = []
+
+    def missing(_dir_fd: int | None, _name: str, _real: str, bound_for: str) -> None:
+        bound.append(bound_for)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    def last(dir_fd: int | None, name: str, real: str) -> str:
+        with suppress(FileNotFoundError):
+            lstat_unless_link(dir_fd, name)
+        return real
+
+    try:
+        return walk(root, rel, last, missing=missing)
+    except FileNotFoundError:
+        if not bound:
+            raise
+        return bound[0]
+
+
 class _Old(NamedTuple):
     mode: int
     owner: tuple[int, int]

@@ -80,6 +80,12 @@ class ConfinedRoot:
 
         rewrite(self.path, rel, data, admit)
 
+    def destination(self, rel: str) -> str:
+        """Return the path below the root where a file written as `rel` would stand, there or not yet."""
+        from halo.files.rewriting import destination
+
+        return destination(self.path, rel)
+
     def stat(self, rel: str) -> os.stat_result:
         """Return the stat data of what `rel` is in the end, symlinks within the root followed."""
         return walk(self.path, rel, lstat_unless_link)

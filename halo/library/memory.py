@@ -49,7 +49,7 @@ class Memory:
             case ContextShortened():
                 self.settle()
                 self._history.apply(event.edits)
-            case UsageReported() if self._history.messages[-1].role == "assistant":
+            case UsageReported() if event.usage.prompt and self._history.messages[-1].role == "assistant":
                 self._history.measured(event.usage.prompt + event.usage.output)
             case _:
                 pass

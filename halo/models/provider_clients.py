@@ -6,17 +6,23 @@ provider's own endpoint gets what is meant for it.
 
 import os
 from collections.abc import AsyncGenerator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from halo.models.bounded import HEADERS, bound
 from halo.models.endpoints import is_loopback, is_own
 
 if TYPE_CHECKING:
+    import ssl
+
     import openai
 
 # Seconds. Prefill on a slow machine is silent for minutes; a connection is there at once or not at all.
 READ_TIMEOUT = 600.0
 _CONNECT_TIMEOUT = 10.0
+
+# Where the environment names other certificates.
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 # OpenAI's client reads these headers from the environment; another endpoint has no business with them.
 _OWN_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
@@ -35,11 +41,23 @@ def http_options(endpoint: str, read_timeout: float = READ_TIMEOUT) -> dict[str,
         "follow_redirects": False,
         # A proxy of the environment must not see what is meant for this machine.
         "trust_env": not loopback,
+        "verify": _certificates(*(not loopback and os.environ.get(name) for name in _CERTIFICATES)),
         # Servers on this machine (llama.cpp's) drop idle connections when they like; a new one is free.
         "limits": httpx2.Limits(max_keepalive_connections=0 if loopback else 20),
         "headers": HEADERS,
         "event_hooks": {"response": [bound]},
     }
+
+
+@lru_cache(maxsize=4)
+def _certificates(*named: str | None | bool) -> "ssl.SSLContext":
+    """Load what certificates are checked against, once in a process: that takes longer than a short call.
+
+    `named` are the values of `_CERTIFICATES` in the environment, False where it is not asked.
+    """
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=False not in named)
 
 
 def without_custom_headers(variable: str, key: str, omit: object) -> dict[str, object]:

@@ -105,10 +105,12 @@ WORKSPACE_TOOLS: tuple[ToolSpec, ...] = (
     ),
     ToolSpec(
         "glob",
-        "Find files by a path pattern such as src/**/*.py. Skips .git and .halo.",
+        "Find files by a path pattern such as src/**/*.py. Skips .git and .halo unless they are named.",
         _object(
             ("pattern",),
-            pattern=_string("The pattern: *, **, ? and {a,b}."),
+            pattern=_string(
+                "The pattern, relative to path: *, ?, [a-z], {a,b}, and ** for any number of folders."
+            ),
             path=_string("Folder to start from; the workspace root if left out."),
         ),
     ),

@@ -69,9 +69,13 @@ class History:
         self._messages += new
         self._calls.update(call.id for message in new for call in message.calls)
 
-    def measured(self, tokens: int) -> None:
-        """Take over what a provider counted for a request and its reply, which is the last message here."""
-        self._counted, self._measured = tokens, len(self._messages)
+    def measured(self, tokens: int, messages: int | None = None) -> None:
+        """Take over what a provider counted for a request and its reply.
+
+        The reply is the last message here, or the last of the first `messages`.
+        """
+        self._counted = tokens
+        self._measured = len(self._messages) if messages is None else messages
 
     def tokens(self, prefix: int) -> int:
         """Return the tokens of a request; `prefix` is the estimate of what stands before the history.

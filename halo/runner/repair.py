@@ -1,8 +1,8 @@
 """What is mended of a reply, and what is kept from running again and again."""
 
 import json
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ _AMONG_LAST = 4
 _LAST = 12
 _POLLING = frozenset({"session_list", "session_status", "get_session_output", "query_session"})
 
-# So many suppressed calls, and the turn ends: the model does not listen.
+# So many replies with suppressed calls, and the turn ends: the model does not listen.
 _MOST_STORMS = 3
 
 
@@ -77,19 +77,25 @@ class Storms:
 
     def __init__(self) -> None:
         self._last: deque[tuple[str, str]] = deque(maxlen=_LAST)  # what was called, the digest of its result
-        self._suppressed = 0
+        self._storms = 0
+        self._told = False
 
     @property
     def over(self) -> bool:
-        """Whether so many calls were suppressed that the turn should end."""
-        return self._suppressed >= _MOST_STORMS
+        """Whether there were so many storms that the turn should end."""
+        return self._storms >= _MOST_STORMS
+
+    def begin(self) -> None:
+        """Begin a reply. However many of its calls are suppressed, the model is told of them together."""
+        self._told = False
 
     def suppress(self, call: ToolCall) -> tuple[ToolResult, Repaired] | None:
         """Return the answer to a call that must not run again, and what is recorded; None to run it."""
         times = self._times(call)
         if times is None:
             return None
-        self._suppressed += 1
+        self._storms += not self._told
+        self._told = True
         note = f"the same call was made {times} times before, with the same result"
         text = (
             f"This call was not run: {note}, which you have. "
@@ -112,6 +118,21 @@ class Storms:
     def note(self, call: ToolCall, result: ToolResult) -> None:
         """Remember a call that was run."""
         self._last.append((_key(call), sha256(result.text.encode())))
+
+
+def waves(calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+    """Part the calls of a reply so that none has a third one like it: the results of two tell of a storm."""
+    wave: list[ToolCall] = []
+    times: Counter[str] = Counter()
+    for call in calls:
+        key = _key(call)
+        if times[key] == _IN_A_ROW - 1:
+            yield wave
+            wave, times = [], Counter()
+        times[key] += 1
+        wave.append(call)
+    if wave:
+        yield wave
 
 
 def _key(call: ToolCall) -> str:

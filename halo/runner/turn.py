@@ -24,17 +24,20 @@ from halo.records.events import (
 )
 from halo.records.messages import Message, Text, ToolCall, ToolResult
 from halo.records.usage import Usage
-from halo.runner.budgets import Ledger, Price
+from halo.runner.budgets import Ledger, Price, Reached
 from halo.runner.calls import call_ids, fresh_ids
 from halo.runner.context.context import Context
 from halo.runner.record import History
-from halo.runner.repair import CUT_OFF, Storms, mend_arguments
+from halo.runner.repair import CUT_OFF, Storms, mend_arguments, waves
 from halo.runner.slots import Filled
 from halo.tools.toolbox import Toolbox
 
 NOT_RUN = "This call was not run: the provider refused to go on."
 OUT_OF_TIME = "This call was broken off: the time for this turn is over. It may have taken effect."
 NOT_BEGUN = "This call was not run: {bound} is reached."
+
+# What is said where a timer was a little faster than the ledger's clock.
+_TIME = Reached("time", "the time for this turn")
 
 # How often a history that is too long for the provider is shortened for the same call.
 _SHORTENINGS = 3
@@ -123,6 +126,13 @@ async def run_turn(
             yield event
 
 
+class _Over(Exception):  # noqa: N818  # it is no error: a turn ends by it
+    """A bound of the turn, or of its run, is reached."""
+
+    def __init__(self, reached: Reached) -> None:
+        self.reached = reached
+
+
 class _Loop:
     """A running turn."""
 
@@ -143,22 +153,19 @@ class _Loop:
         self._storms = Storms()
         self._finished: Finished | None = None
         self._attempts = 1
+        self._late = False  # the time was over while tools ran
 
     async def run(self) -> AsyncGenerator[TurnEvent, None]:
         """Go round until there is a reason to end."""
         while True:
-            if reached := self._ledger.reached():
-                yield Notice(f"the turn ends: {reached.bound} is reached")
-                yield TurnEnded(reached.reason)
-                return
-            async for event in self._shorten(self._context.reason(self._history)):
-                yield event
             try:
-                async with aclosing(self._call()) as events:
+                async with aclosing(self._reply()) as events:
                     async for event in events:
                         yield event
-            except TimeoutError:
-                continue  # the ledger says which bound it was
+            except _Over as over:
+                yield Notice(f"the turn ends: {over.reached.bound} is reached")
+                yield TurnEnded(over.reached.reason)
+                return
             finished = self._finished
             assert finished is not None  # noqa: S101  # the adapter's promise
             message = finished.message if finished.message.content else Message("assistant", (Text(""),))
@@ -167,12 +174,11 @@ class _Loop:
             for repair in repairs:
                 yield repair
             self._history.extend((message,))
-            self._history.measured(finished.usage.prompt + finished.usage.output)
+            if finished.usage.prompt:  # some servers count nothing, or only what they produce
+                self._history.measured(finished.usage.prompt + finished.usage.output)
             yield MessageAdded(message)
             yield self._report(finished)
-            if not message.calls or finished.stop_reason == "refusal":
-                for call in message.calls:
-                    yield ToolResultAdded(ToolResult(call.id, NOT_RUN, is_error=True), call.name)
+            if not message.calls:
                 yield TurnEnded(_reason(finished))
                 return
             results: list[ToolResult] = []
@@ -182,18 +188,39 @@ class _Loop:
                         results.append(answer.result)
                     yield answer
             self._history.extend((Message("user", tuple(results)),))
+            if finished.stop_reason == "refusal":
+                yield TurnEnded("refusal")
+                return
             if self._storms.over:
                 yield Notice("the turn ends: the model makes the same call again and again")
                 yield TurnEnded("storm")
                 return
 
+    async def _reply(self) -> AsyncGenerator[TurnEvent, None]:
+        """Get the next reply, from a history that has been shortened if need be."""
+        self._check()
+        async with aclosing(self._shorten(self._context.reason(self._history))) as events:
+            async for event in events:
+                yield event
+        async with aclosing(self._call()) as events:
+            async for event in events:
+                yield event
+
+    def _check(self) -> None:
+        """Raise `_Over` if a bound is reached."""
+        reached = self._ledger.reached()
+        if reached is not None:
+            raise _Over(reached)
+
     async def _shorten(self, reason: str, *, harder: bool = False) -> AsyncGenerator[TurnEvent, None]:
         """Shorten the history where `reason` asks for it; what that costs is part of the turn."""
         if not reason:
             return
-        async with aclosing(self._context.shorten(self._history, reason, harder=harder)) as events:
+        shortening = self._context.shorten(self._history, reason, harder=harder)
+        async with aclosing(self._timed(shortening)) as events:
             async for event in events:
                 yield self._priced(event) if isinstance(event, UsageReported) else event
+        self._check()  # a summary is a call, too
 
     async def _call(self) -> AsyncGenerator[TurnEvent, None]:
         """Make a model call; a history that is too long for the provider is shortened, and sent again."""
@@ -207,9 +234,10 @@ class _Loop:
                 if error.kind != "overflow" or shortenings == _SHORTENINGS:
                     raise
                 shortened = False
-                async for event in self._shorten("overflow", harder=shortenings > 0):
-                    shortened = shortened or isinstance(event, ContextShortened)
-                    yield event
+                async with aclosing(self._shorten("overflow", harder=shortenings > 0)) as events:
+                    async for event in events:
+                        shortened = shortened or isinstance(event, ContextShortened)
+                        yield event
                 if not shortened:
                     raise
 
@@ -229,7 +257,7 @@ class _Loop:
                     elif isinstance(event, TextDelta):
                         said.append(event.text)
                     yield event
-        except TimeoutError:
+        except _Over:
             if said:  # it was shown, so it stays
                 message = Message("assistant", (Text("".join(said)),))
                 self._history.extend((message,))
@@ -240,46 +268,64 @@ class _Loop:
         self, calls: tuple[ToolCall, ...], finished: Finished
     ) -> AsyncGenerator[ToolResultAdded | Repaired, None]:
         """Answer every call, in order: run it, or say why it is not run."""
-        refused: dict[str, ToolResult] = {}
-        if finished.stop_reason == "max_tokens":
-            # The last call may be cut short, even where it looks whole.
-            refused[calls[-1].id] = ToolResult(calls[-1].id, CUT_OFF, is_error=True)
-        for call in calls:
-            if call.id not in refused and (storm := self._storms.suppress(call)) is not None:
-                refused[call.id], repair = storm
-                yield repair
+        if finished.stop_reason == "refusal":
+            for call in calls:
+                yield ToolResultAdded(ToolResult(call.id, NOT_RUN, is_error=True), call.name)
+            return
+        # The last call may be cut short, even where it looks whole.
+        cut = calls[-1].id if finished.stop_reason == "max_tokens" else None
+        self._storms.begin()
+        for wave in waves(calls):
+            refused: dict[str, ToolResult] = {}
+            for call in wave:
+                if call.id == cut:
+                    refused[call.id] = ToolResult(call.id, CUT_OFF, is_error=True)
+                elif (storm := self._storms.suppress(call)) is not None:
+                    refused[call.id], repair = storm
+                    yield repair
+            async with aclosing(self._run(wave, refused)) as answers:
+                async for answer in answers:
+                    yield answer
+
+    async def _run(
+        self, calls: list[ToolCall], refused: dict[str, ToolResult]
+    ) -> AsyncGenerator[ToolResultAdded, None]:
+        """Run calls but for those that have been refused, and answer all of them in order."""
         running = [call for call in calls if call.id not in refused]
-        late = False
         async with aclosing(self._timed(self._toolbox.run_batch(running, self._clock))) as batch:
             for call in calls:
                 if call.id in refused:
                     yield ToolResultAdded(refused[call.id], call.name)
                     continue
                 took = 0
-                if not late:
+                if self._late:
+                    text = NOT_BEGUN.format(bound=(self._ledger.reached() or _TIME).bound)
+                    result = ToolResult(call.id, text, is_error=True)
+                else:
                     try:
                         _, result, took = await anext(batch)
                         self._storms.note(call, result)
-                    except TimeoutError:
-                        late = True
+                    except _Over:
+                        self._late = True
                         result = ToolResult(call.id, OUT_OF_TIME, is_error=True)
-                else:
-                    result = ToolResult(call.id, NOT_BEGUN.format(bound=self._bound()), is_error=True)
                 yield ToolResultAdded(result, call.name, took)
 
-    def _bound(self) -> str:
-        reached = self._ledger.reached()
-        return reached.bound if reached is not None else "the time for this turn"
-
     async def _timed(self, source: AsyncIterator[_T]) -> AsyncGenerator[_T, None]:
-        """Pass on what `source` yields; raise TimeoutError, and close it, when the turn's time is over."""
+        """Pass on what `source` yields; raise `_Over`, and close it, when the turn's time is over."""
         try:
             while True:
+                left = self._ledger.seconds_left()
+                if left == 0:  # nothing is begun any more
+                    raise _Over(self._ledger.reached() or _TIME)
                 try:
-                    async with asyncio.timeout(self._ledger.seconds_left()):
+                    async with asyncio.timeout(left) as timer:
                         item = await anext(source)
                 except StopAsyncIteration:
                     return
+                except TimeoutError:
+                    if not timer.expired():
+                        raise  # it is the source's own
+                    raise _Over(self._ledger.reached() or _TIME) from None
                 yield item
         finally:
             if isinstance(source, AsyncGenerator):

@@ -23,7 +23,7 @@ from halo.records.events import (
 from halo.records.messages import Message, ToolResult
 from halo.records.usage import Usage
 from halo.runner.calls import fresh_ids
-from halo.runner.record import applied
+from halo.runner.record import History, applied
 from halo.sessions.reading import Fetch, Unread, payload_of, read_events
 
 LOST_RESULT = "The result of this call was lost."
@@ -34,6 +34,14 @@ class LastCall(NamedTuple):
 
     reported: UsageReported
     at: str
+    artifact: str
+
+
+class _Counted(NamedTuple):
+    """The tokens of the first `messages` and of the prefix of `artifact`, as a provider counted them."""
+
+    tokens: int
+    messages: int
     artifact: str
 
 
@@ -70,6 +78,7 @@ class Conversation:
         self.damaged: list[str] = []
         self.newer: list[str] = []
         self._results: list[ToolResult] = []
+        self._counted: _Counted | None = None
         self._began = ""
 
     def add(self, event: Event) -> None:
@@ -120,7 +129,12 @@ class Conversation:
                 self.unpriced += data.cost is None
                 self.currency = data.currency or self.currency
                 self.expected += data.expected
-                self.last_call = LastCall(data, event.ts, self.started.artifact if self.started else "")
+                artifact = self.started.artifact if self.started else ""
+                self.last_call = LastCall(data, event.ts, artifact)
+                # The figures of a summary are about another request: no reply stands before them.
+                if data.usage.prompt and self.messages and self.messages[-1].role == "assistant":
+                    tokens = data.usage.prompt + data.usage.output
+                    self._counted = _Counted(tokens, len(self.messages), artifact)
             case TurnEnded():
                 self.ended, self.open_turn = data, False
                 self.seconds += _between(self._began, event.ts)
@@ -128,6 +142,7 @@ class Conversation:
     def _shorten(self, shortened: ContextShortened, event: Event) -> None:
         """Make the edits. What was lost before them may have moved everything: then they do not fit."""
         self.last_call = None  # what it sent is not the beginning of what will be sent
+        self._counted = None
         self._close_calls()
         try:
             messages = applied(tuple(self.messages), shortened.edits)
@@ -154,6 +169,13 @@ class Conversation:
     def history(self) -> tuple[Message, ...]:
         """Return the messages so far, every call with its result. Changes nothing."""
         return (*self.messages, *self._answers())
+
+    def record(self, artifact: str) -> History:
+        """Return the history for a turn from `artifact`, with what a provider has counted of it."""
+        history = History(self.history())
+        if self._counted is not None and self._counted.artifact == artifact:
+            history.measured(self._counted.tokens, self._counted.messages)
+        return history
 
 
 def _whole(messages: Sequence[Message]) -> bool:

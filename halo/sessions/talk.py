@@ -23,7 +23,6 @@ from halo.records.messages import Message, Text
 from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
 from halo.runner.budgets import Ledger
-from halo.runner.record import History
 from halo.runner.turn import TurnEvent, run_turn
 from halo.sessions.cached import earlier_call
 from halo.sessions.choice import Choice
@@ -159,7 +158,7 @@ async def _turn(
     progress = _Progress()
     try:
         show(_began(session, artifact))
-        history = History(session.conversation.history())
+        history = session.conversation.record(artifact.id)
         servers = turn_servers(desk, artifact, equipment.grants, lambda text: _tell(show, text))
         ledger = session_ledger(session.conversation, equipment.runtime)
         status = _status(desk, session, equipment, ledger)

@@ -27,19 +27,18 @@ def glob(arguments: Mapping[str, Any], around: Surroundings) -> str:
     if kind_of(top) == "file":
         raise ToolFailure(f"{top.shown} is a file; path is the folder to start from")
     search = _Search(top, pattern)
-    page, notes = Page(), list[str]()
+    page, left_out, stopped = Page(), 0, list[str]()
     ends = time.monotonic() + _SECONDS
     for place in search.files():
         if time.monotonic() > ends:
-            notes = [f"the search was stopped after {_SECONDS:g} seconds; start further down, with path"]
+            stopped = [f"the search was stopped after {_SECONDS:g} seconds; start further down, with path"]
             break
-        if place is None:
-            continue
-        if len(page.lines) == _MOST or not page.add(place.shown):
-            notes = [f"... more than {len(page.lines)} files; narrow the pattern"]
-            break
+        # Once one is left out, so are all after it: the list has no gaps.
+        if place is not None and (left_out or len(page.lines) == _MOST or not page.add(place.shown)):
+            left_out += 1
+    more = [f"... {left_out:,} more files; narrow the pattern"] if left_out else []
     none = [] if page.lines else [_nothing(arguments["pattern"], top)]
-    return "\n".join([*none, *page.lines, *notes, *unread_note(search.unread)])
+    return "\n".join([*none, *page.lines, *more, *stopped, *unread_note(search.unread)])
 
 
 class _Search:

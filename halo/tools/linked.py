@@ -1,6 +1,6 @@
-"""Files elsewhere in the workspace that decide all the same, because links of `.halo` and `.git` lead to them."""
+"""What decides from elsewhere in the workspace, because links of `.halo` and `.git` lead to it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from halo.errors import TreeError
@@ -18,19 +18,13 @@ class Link(NamedTuple):
     leads_to: str
 
 
-class _ToldError(Exception):
-    def __init__(self, real: str) -> None:
-        super().__init__(real)
-        self.real = real
-
-
-def deciding_links(files: Files) -> list[Link]:
+def deciding_links(files: Files) -> tuple[Link, ...]:
     """Find the links among `.halo`, `.git` and what decides in `.halo`. Nested ones are not searched."""
     found = [Link(name, leads_to) for name in _names(files) if (leads_to := _leads_to(files, name))]
-    return [link for link in found if link.name != link.leads_to]
+    return tuple(link for link in found if link.name != link.leads_to)
 
 
-def other_names(real: str, links: list[Link]) -> Iterator[str]:
+def other_names(real: str, links: Iterable[Link]) -> Iterator[str]:
     """Yield what else the real path is called because of `links`."""
     for name, leads_to in links:
         if real == leads_to or real.startswith(leads_to + "/"):
@@ -56,27 +50,8 @@ def _names(files: Files) -> Iterator[str]:
 
 
 def _leads_to(files: Files, name: str) -> str:
-    """Return where a file written under `name` would stand, or the folder that it is; empty if nowhere.
-
-    Whoever writes tells it before anything is written. A dangling link leads to what a tool could make.
-    """
-
-    def tell(real: str) -> None:
-        raise _ToldError(real)
-
+    """Return the real path of `name`, also if a tool could still make it; empty if that is nowhere."""
     try:
-        files.write(name, b"", tell)
-    except _ToldError as told:
-        return told.real
-    except IsADirectoryError:
-        return _folder(files, name)
-    except (OSError, TreeError):
-        pass
-    return ""
-
-
-def _folder(files: Files, name: str) -> str:
-    try:
-        return files.resolve(name)
+        return files.destination(name)
     except (OSError, TreeError):
         return ""

@@ -14,6 +14,7 @@ from halo.errors import TreeError
 from halo.files.roots import Admit, Found, Kind
 from halo.tools.addresses import parse, rest_below
 from halo.tools.base import Surroundings, ToolFailure, brief, visible
+from halo.tools.linked import Link, deciding_links, other_names
 from halo.tools.masks import masked
 from halo.tools.sandbox.base import Files
 
@@ -31,18 +32,21 @@ _SAID = {
 
 
 class Place(NamedTuple):
-    """A path below a confined root; `shown` is how the model writes it."""
+    """A path below a confined root; `shown` is how the model writes it.
+
+    `links` are those by which files elsewhere in the workspace are settings of it, or records.
+    """
 
     root: Files
     relative: str
     shown: str
+    links: tuple[Link, ...] = ()
 
     def below(self, name: str) -> "Place":
         """Return an entry of this folder."""
-        return Place(
-            self.root,
-            posixpath.join(self.relative, name) if self.relative else name,
-            posixpath.join(self.shown, visible(name)) if self.shown not in ("", ".") else visible(name),
+        return self._replace(
+            relative=posixpath.join(self.relative, name) if self.relative else name,
+            shown=posixpath.join(self.shown, visible(name)) if self.shown not in ("", ".") else visible(name),
         )
 
 
@@ -64,7 +68,7 @@ def locate(path: str, around: Surroundings) -> Place:
                 "an absolute path outside the workspace; write it relative to the workspace root"
             )
         relative = found
-    return Place(around.workspace, relative, visible(relative) or ".")
+    return Place(around.workspace, relative, visible(relative) or ".", deciding_links(around.workspace))
 
 
 def _in_workspace(path: str, root: str) -> str | None:
@@ -101,7 +105,7 @@ def real_place(place: Place) -> Place:
 
 
 def _admit(place: Place, real: str) -> None:
-    if masked(real):
+    if any(map(masked, (real, *other_names(real, place.links)))):
         raise ToolFailure(f"{_name(place)} is kept from models: it may hold keys or other conversations")
 
 

@@ -12,9 +12,11 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from halo.records.messages import ToolCall, ToolResult
 from halo.records.targets import permits
-from halo.records.tools import SESSION_TOOLS, ToolSpec
+from halo.records.tools import BUILTIN_TOOLS, SESSION_TOOLS, ToolSpec
 from halo.tools.base import LONGEST, Answer, Outcome, Surroundings, Tool, ToolFailure, brief, encodable
 from halo.tools.consent import Gate
 from halo.tools.drafts import Drafts
@@ -34,6 +36,8 @@ from halo.workspace.mcp.names import PREFIX
 # A skill's text is protected: half of the instructions would be followed as if they were all. What was
 # fetched is bounded already, and cannot be asked for in smaller parts.
 _NEVER_CUT = frozenset({"activate_skill", "web_fetch"})
+
+_OWN = {spec.name: spec for spec in BUILTIN_TOOLS}
 
 # Calls of one batch that run at the same time.
 _TOGETHER = 8
@@ -85,7 +89,7 @@ class Toolbox:
         further: Mapping[str, Tool] = MappingProxyType({}),
         decide: Gate | None = None,
     ) -> None:
-        self._specs = {spec.name: spec for spec in specs}
+        self._specs = {spec.name: _as_it_is(spec) for spec in specs}
         self._own = {name: make() for name, make in _PER_TURN.items()}
         self._further = further
         self._around = around
@@ -202,6 +206,19 @@ class Toolbox:
 
     def _tool(self, name: str) -> Tool | None:
         return self._further.get(name) or self._own.get(name) or IMPLEMENTED.get(name)
+
+
+def _as_it_is(spec: ToolSpec) -> ToolSpec:
+    """Return what a tool really takes and needs: an unpacked bundle may say anything of ours.
+
+    Only the skills that `activate_skill` may load stand in its schema alone.
+    """
+    if spec.name.startswith(PREFIX):
+        return msgspec.structs.replace(spec, access="workspace")
+    own = _OWN.get(spec.name)
+    if own is None:
+        return spec
+    return msgspec.structs.replace(spec, access=own.access) if spec.name == "activate_skill" else own
 
 
 async def _act(tool: Tool, arguments: Mapping[str, Any], around: Surroundings) -> str | Answer | Raised:

@@ -18,7 +18,7 @@ _SENT = 5 * 1024 * 1024  # characters of base64
 _PIXELS = 50_000_000  # that are decoded
 _MEMORY = (
     1536 * 1024 * 1024
-)  # bytes for that; 50 million pixels with transparency take 200 MB, twice while they change
+)  # bytes for that; 50 million pixels with transparency take 200 MB, some at a time
 _SECONDS = 20
 _CHILD = os.path.join(os.path.dirname(__file__), "image_child.py")
 
@@ -27,7 +27,7 @@ def view_image(arguments: Mapping[str, Any], around: Surroundings) -> Answer:
     """Return the picture with a line that says what it is.
 
     What it is, its bytes say, not its name. It is decoded, in a process of its own that native code may
-    crash; small ones are then given as they are.
+    crash, and written anew, without what else the file holds.
     """
     place = locate(arguments["path"], around)
     data = read_bytes(place, _LARGEST + 1)
@@ -37,13 +37,12 @@ def view_image(arguments: Mapping[str, Any], around: Surroundings) -> Answer:
     if form is None:
         raise ToolFailure(f"{place.shown} is no picture that can be shown: png, jpeg, gif and webp can")
     seen = _decoded(place.shown, data, form)
-    if seen.data is None:
-        form_sent, sent, scaled = form, data, ""
-    else:
-        form_sent, sent = seen.form, seen.data
-        scaled = f", shown as {form_sent} of {seen.shown[0]} x {seen.shown[1]}"
-    text = f"{place.shown}: {form}, {seen.size[0]} x {seen.size[1]} pixels, {_kib(len(data))}{scaled}"
-    return Answer(text, (Image(f"image/{form_sent}", base64.b64encode(sent).decode()),))
+    text = f"{place.shown}: {form}, {_pixels(seen.size)} pixels, {_kib(len(data))}"
+    if seen.moves:
+        text += "; it moves, the first frame is shown"
+    if seen.shown != seen.size:
+        text += f"; scaled to {_pixels(seen.shown)} pixels"
+    return Answer(text, (Image(f"image/{seen.form}", base64.b64encode(seen.data).decode()),))
 
 
 def form_of(data: bytes) -> str | None:
@@ -60,16 +59,17 @@ def form_of(data: bytes) -> str | None:
 
 
 class _Decoded(NamedTuple):
-    """A picture that could be decoded: its size, and its new form if it had to be another."""
+    """A picture as it is sent: `size` upright, and in what size and form it is shown."""
 
     size: tuple[int, int]
-    form: str = ""
-    shown: tuple[int, int] = (0, 0)
-    data: bytes | None = None
+    moves: bool
+    shown: tuple[int, int]
+    form: str
+    data: bytes
 
 
 def _decoded(shown: str, data: bytes, form: str) -> _Decoded:
-    """Have the picture decoded, and scaled if it is too large to be sent."""
+    """Have the picture decoded, scaled if it is too large, and written anew."""
     options = {
         "path": _pillow(),
         "form": form,
@@ -77,7 +77,7 @@ def _decoded(shown: str, data: bytes, form: str) -> _Decoded:
         "bytes": _SENT // 4 * 3,
         "pixels": _PIXELS,
         "memory": _MEMORY,
-        "seconds": _SECONDS + 2,
+        "seconds": int(_SECONDS) + 2,
     }
     try:
         done = subprocess.run(
@@ -96,10 +96,12 @@ def _decoded(shown: str, data: bytes, form: str) -> _Decoded:
         raise ToolFailure(f"{shown} cannot be decoded: the process that tried has died") from None
     if "wrong" in said:
         raise ToolFailure(f"{shown} {said['wrong']}")
-    size = (int(said["size"][0]), int(said["size"][1]))
-    if not said.get("form"):
-        return _Decoded(size)
-    return _Decoded(size, said["form"], (int(said["shown"][0]), int(said["shown"][1])), picture)
+    size, sent = ((int(width), int(height)) for width, height in (said["size"], said["shown"]))
+    return _Decoded(size, bool(said["moves"]), sent, said["form"], picture)
+
+
+def _pixels(size: tuple[int, int]) -> str:
+    return f"{size[0]} x {size[1]}"
 
 
 def _pillow() -> str:

@@ -7,7 +7,7 @@ from halo.files.roots import Admit
 from halo.records.targets import permits
 from halo.tools.base import Surroundings, ToolFailure, brief
 from halo.tools.guards import why_not_written
-from halo.tools.linked import deciding_links, other_names
+from halo.tools.linked import other_names
 from halo.tools.paths import Place
 
 _SAID = {
@@ -37,10 +37,9 @@ def check_writable(place: Place, around: Surroundings) -> None:
 def guard(place: Place, around: Surroundings) -> Admit:
     """Return what refuses a real path that must not be written, whatever name or link leads to it."""
     check_writable(place, around)
-    links = deciding_links(place.root)
 
     def admit(real: str) -> None:
-        for name in (real, *other_names(real, links)):
+        for name in (real, *other_names(real, place.links)):
             why = why_not_written(name, around.access)
             if why:
                 raise ToolFailure(f"{brief(place.shown)} {why}")

@@ -169,15 +169,14 @@ def test_a_message_may_come_from_stdin_and_the_answer_as_json(ws):
     assert reply["usage"]["output"] > 3
 
 
-def test_the_tool_loop_runs_on_the_real_model(ws, capfd, monkeypatch):
+def test_the_tool_loop_runs_on_the_real_model(ws, capfd):
     """Constrained output makes calls of a tiny model dependable: what it writes is a call or an answer."""
-    from halo.runner import turn
-
-    monkeypatch.setattr(turn, "MOST_STEPS", 3)
     ws.write(
         {
             ".halo/agents/lister/agent.yaml": agent(
-                model={**LOCAL, "tool_mode": "schema", "max_tokens": 60}, tools=["file_list"]
+                model={**LOCAL, "tool_mode": "schema", "max_tokens": 60},
+                tools=["file_list"],
+                budgets={"turn": {"steps": 3}},
             ),
             ".halo/agents/lister/AGENT.md": (
                 'You call the tool file_list first: {"tool": "file_list", "arguments": {"path": "notes"}}. '
@@ -326,7 +325,7 @@ def test_the_native_tool_loop_of_chat_completions(ws, remote, scripted, capfd):
     assert [m["tool_call_id"] for m in second[3:]] == ["a", "b"]
     assert second[4]["content"] == "notes/a.md:1:needle"
     offered = [t["function"]["name"] for t in scripted.requests[0].json["tools"]]
-    assert offered == ["file_read", "grep"]
+    assert offered == ["file_read", "grep", "session_status"]
     recorded = events(ws)
     assert [r.tool for r in of(ToolResultAdded, recorded)] == ["file_read", "grep"]
     assert [u.usage.read for u in of(UsageReported, recorded)] == [10, 10]
@@ -367,11 +366,8 @@ def test_skills_are_read_from_their_artifacts(ws, remote, scripted, capfd):
     assert (ws.halo / "artifacts" / pinned / "prompt.md").read_text().startswith("# Skill: notes")
 
 
-def test_a_turn_that_never_ends_is_ended(ws, remote, scripted, capfd, monkeypatch):
-    from halo.runner import turn
-
-    monkeypatch.setattr(turn, "MOST_STEPS", 3)
-    remote("openai")
+def test_a_turn_that_never_ends_is_ended(ws, remote, scripted, capfd):
+    remote("openai", budgets={"turn": {"steps": 3}})
     for number in range(3):
         scripted.says_chat(*chat(chat_call(0, f"c{number}", "grep", '{"pattern": "x"}'), finish="tool_calls"))
     assert run(["run", "-a", "remote", "Go."]) == 1
@@ -411,7 +407,7 @@ def test_calls_with_the_same_id_have_each_their_own_result(ws, remote, scripted)
 
 def test_a_message_of_several_megabytes(ws, remote, scripted):
     """It comes from stdin, lies beside the log, and is sent whole in this turn and the next."""
-    remote("openai")
+    remote("openai", context={"max_tokens": 10_000_000})
     message = "Zeile mit Umläuten äöü\n" * 200_000
     for _ in range(2):
         scripted.says_chat(*chat({"content": "ok"}))

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 from crash import every_crash, recording, replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moments import exchange, interrupted, moments
 
 from halo.errors import TreeError
 from halo.files import ops, walk
@@ -261,6 +262,28 @@ def test_permissions_of_the_system_for_somebody_else(root):
 # Who admits
 
 
+def test_where_something_would_stand_is_told_without_writing(root):
+    for link, target in {"l": "a", "f": "a/f", "far": "a/new/x", "near": "new", "out": "../out/new"}.items():
+        os.symlink(target, f"{root.path}/{link}")
+    before = below(root.path)
+    for rel, real in {
+        "a/f": "a/f",
+        "l/f": "a/f",
+        "f": "a/f",
+        "l": "a",
+        "far": "a/new/x",
+        "near": "new",
+        "l/b/c": "a/b/c",
+        "new/b": "new/b",
+        "": "",
+    }.items():
+        assert root.destination(rel) == real
+    for rel in ("out", ".."):
+        with pytest.raises(TreeError):
+            root.destination(rel)
+    assert below(root.path) == before
+
+
 def test_who_admits_gets_the_real_path_and_keeps_folders_from_being_made(root):
     os.symlink("a", f"{root.path}/l")
     asked = []
@@ -368,10 +391,8 @@ def renames(folder, *names):
 
     def step(old, new):
         def rename():
-            try:
+            with suppress(OSError):
                 os.rename(f"{folder}/{old}", f"{folder}/{new}")
-            except OSError:
-                pass
 
         return rename
 
@@ -387,7 +408,7 @@ def test_a_folder_that_turns_into_a_link_leads_nowhere(root, rel):
     written = 0
     swaps = renames(root.path, ("d", "kept"), ("link", "d"), ("d", "link"), ("kept", "d"))
     with racing(*swaps):
-        for turn in range(1500):
+        for turn in range(400):
             try:
                 root.write(rel, b"%d" % turn)
                 written += 1
@@ -405,7 +426,7 @@ def test_a_file_that_turns_into_a_link_is_replaced_or_refused(root):
     written = 0
     swaps = renames(root.path, ("f", "kept"), ("link", "f"), ("f", "link"), ("kept", "f"))
     with racing(*swaps):
-        for turn in range(1500):
+        for turn in range(400):
             try:
                 root.write("f", b"%d" % turn)
                 written += 1
@@ -422,20 +443,16 @@ def test_what_is_made_in_the_place_of_a_missing_folder_leads_nowhere(root):
     """The folder is not there, and while it is made somebody puts a link in its place."""
 
     def link():
-        try:
+        with suppress(OSError):
             os.symlink("../out", f"{root.path}/d")
-        except OSError:
-            pass
 
     def unlink():
         for remove in (os.unlink, os.rmdir):
-            try:
+            with suppress(OSError):
                 remove(f"{root.path}/d")
-            except OSError:
-                pass
 
     with racing(link, unlink):
-        for turn in range(1500):
+        for turn in range(400):
             try:
                 root.write("d/made", b"%d" % turn)
                 os.unlink(f"{root.path}/d/made")
@@ -460,7 +477,7 @@ def test_who_admits_is_asked_about_what_is_written(root):
     swaps = renames(root.path, ("l", "l3"), ("l2", "l"), ("l", "l2"), ("l3", "l"))
     written = 0
     with racing(*swaps):
-        for turn in range(1500):
+        for turn in range(400):
             try:
                 root.write("l/f", b"%d" % turn, admit)
                 written += 1
@@ -485,6 +502,50 @@ def test_no_descriptor_is_left_open(root):
     assert after == before
 
 
+@needs_posix
+@pytest.mark.parametrize("root", ["dir_fd"], indirect=True)
+@pytest.mark.parametrize(
+    ("rel", "link"),
+    [("d/secret", "../out"), ("d/new", "../out"), ("d/deep/new", "../out"), ("d/f", "kept"), ("d/a/b", "kept"),
+     ("f", "../out/secret"), ("f", "kept/f"), ("f", "../out/new")],
+)  # fmt: skip
+def test_at_every_moment(root, rel, link):
+    """What is written is a link when it is looked at, opened or renamed, and none a moment later, or before."""
+    for folder in ("d", "kept"):
+        os.mkdir(f"{root.path}/{folder}")
+    for file in ("f", "kept/f"):
+        Path(f"{root.path}/{file}").write_bytes(b"old")
+    os.symlink(link, f"{root.path}/link")
+    swap = exchange(root.path, rel.partition("/")[0], "link")
+    written = []
+
+    def admit(real):
+        if real.startswith("kept"):
+            raise PermissionError(real)
+
+    def act():
+        try:
+            root.write(rel, b"new", admit)
+            written.append(rel)
+        except (TreeError, OSError):
+            pass
+
+    def settle(begun_as_link):
+        if os.path.islink(f"{root.path}/{rel.partition('/')[0]}") != begun_as_link:
+            swap()
+        assert outside(root) == {"secret": b"secret"}
+        assert below(f"{root.path}/kept") == {"f": b"old"}
+
+    calls = interrupted(act, {})
+    assert written
+    for begun_as_link in (False, True):
+        settle(not begun_as_link)
+        swap()
+        for there, back in moments(calls + 4):
+            interrupted(act, {there: swap, back: swap})
+            settle(begun_as_link)
+
+
 # In memory and on disk: one contract
 
 PARTS = st.sampled_from(["a", "b", "c", ".", "..", "", "é", "x" * 255, "x" * 256, "a\\b", "n\0"])
@@ -493,7 +554,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("write"), PATHS, st.binary(max_size=6), st.sampled_from(["", "a", "b/c"])),
     st.tuples(st.just("read"), PATHS, st.integers(0, 8), st.sampled_from(["", "a", "b/c"])),
     st.tuples(st.sampled_from(["entries"]), PATHS, st.sampled_from(["", "a"])),
-    st.tuples(st.sampled_from(["kind", "resolve"]), PATHS),
+    st.tuples(st.sampled_from(["kind", "resolve", "destination"]), PATHS),
 )
 
 
@@ -507,7 +568,7 @@ def done(files, action, *arguments):
             raise PermissionError(errno.EACCES, "refused")
 
     try:
-        if action in ("kind", "resolve"):
+        if action in ("kind", "resolve", "destination"):
             return getattr(files, action)(*arguments)
         *arguments, refused = arguments
         result = getattr(files, action)(*arguments, admit)

@@ -15,7 +15,7 @@ from halo.errors import ProviderError, StartError
 from halo.models.adapter import Finished, TextDelta
 from halo.models.local import Local
 from halo.models.schema_calls import SchemaCalls, render, reply_schema
-from halo.records.messages import Message, Text, ToolCall, ToolResult, user
+from halo.records.messages import Image, Message, Text, ToolCall, ToolResult, user
 from halo.records.tools import LISTABLE_TOOLS, ToolSpec
 from halo.records.usage import Usage
 
@@ -134,6 +134,16 @@ def test_the_history_is_spelled_as_replies_are():
     assert said[2] == (Text("Result of file_read:\n1\thi"),)
     assert said[3] == (Text('{"reply": "It says \\"hi\\" → ü"}'),)
     assert said[5] == (Text("Error from file_read:\nno"), Text("go on"))
+
+
+def test_pictures_follow_the_result_that_they_belong_to():
+    picture = Image("image/png", "AAAA")
+    history = (
+        user("Look."),
+        Message("assistant", (ToolCall("c", "view_image", '{"path":"a.png"}'),)),
+        Message("user", (ToolResult("c", "a.png", images=(picture,)), Text("and?"))),
+    )
+    assert render(history)[2].content == (Text("Result of view_image:\na.png"), picture, Text("and?"))
 
 
 @given(st.text(), st.lists(st.integers(0, 60), max_size=6), st.booleans())

@@ -198,5 +198,10 @@ def test_the_zone_that_the_user_has_set_goes_before_it(ask):
 
 
 def test_without_a_setting_it_is_the_zone_of_the_machine(ask, monkeypatch):
-    monkeypatch.setenv("TZ", "Africa/Nairobi")
-    assert " Africa/Nairobi; " in ask()["time"]
+    import tzlocal
+
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Africa/Nairobi")
+        tzlocal.reload_localzone()
+        assert " Africa/Nairobi; " in ask()["time"]
+    tzlocal.reload_localzone()

@@ -112,8 +112,8 @@ def test_the_prompt_of_a_turn_can_be_rendered_again(office):
         artifact = office.ws.builder.store.load(started.artifact)
         moment = Moment.of(artifact, str(office.ws.root), event.ts)
         values, _ = slot_values(artifact.manifest.slots, moment, office.desk.tree, {}, Grants())
-        assert player.requests[0].system == fill(artifact, values).text
-        assert f"It is {event.ts} in {office.ws.root}, says Ada." in player.requests[0].system
+        assert player.requests[0].prefix.system == fill(artifact, values).text
+        assert f"It is {event.ts} in {office.ws.root}, says Ada." in player.requests[0].prefix.system
 
 
 def test_a_moment_is_made_of_the_artifact_the_workspace_and_a_time():
@@ -132,8 +132,8 @@ def test_a_session_goes_on_as_what_it_was_begun_as(office):
     session = office.talk(first, Choice(office.sessions, office.sessions, None, target, "parent")).session
     office.talk(second, choose(office.sessions, None, "cli", home=office.sessions, named=session, new=False))
     for player in (first, second):
-        assert "PKG RULES" in player.requests[0].system
-        assert str(office.ws.root / "pkg") in player.requests[0].system
+        assert "PKG RULES" in player.requests[0].prefix.system
+        assert str(office.ws.root / "pkg") in player.requests[0].prefix.system
     folder = choose(office.sessions, None, "cli", home=office.sessions, named=session, new=False).folder
     artifacts = {
         msgspec.json.decode(e.data, type=TurnStarted).artifact

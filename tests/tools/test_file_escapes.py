@@ -9,11 +9,14 @@ import socket
 import sys
 import threading
 import unicodedata
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
+from moments import exchange, interrupted
 
 from halo.tools import walking
+from halo.tools.base import ToolFailure
+from halo.tools.toolbox import IMPLEMENTED
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, FIFOs and /proc as POSIX has them")
 
@@ -321,6 +324,27 @@ def test_what_a_link_of_halo_leads_to_is_protected(bench, name, to, path, there)
     bench.text("file_write", path="conf-other/a.yaml", content="free\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "to", "path", "linked"),
+    [
+        (".halo/settings.yaml", "../conf/halo.yaml", "conf/halo.yaml", ".halo/settings.yaml"),
+        (".halo/sessions", "../conf/past", "conf/past/s/events.jsonl", ".halo/sessions/s/events.jsonl"),
+        (".halo/evo", "../conf/evo", "conf/evo/runs/r.md", ".halo/evo/runs/r.md"),
+        (".halo", "conf", "conf/settings.yaml", ".halo/settings.yaml"),
+        (".halo", "conf", "conf/sessions/s/events.jsonl", ".halo/sessions/s/events.jsonl"),
+    ],
+)
+def test_what_a_link_of_halo_leads_to_is_private(bench, name, to, path, linked):
+    (bench.root / name).parent.mkdir(parents=True, exist_ok=True)
+    bench.write({path: f"{KEY}\n", "conf-other/a": "free\n"})
+    os.symlink(to, bench.root / name)
+    for asked in (path, linked):
+        assert "kept from models" in bench.refusal("file_read", path=asked)
+        assert "kept from models" in bench.refusal("grep", pattern=".", path=asked)
+    assert KEY not in bench.text("grep", pattern="sk-", path="conf")
+    assert bench.text("file_read", path="conf-other/a") == "1\tfree"
+
+
 def test_the_layers_of_a_linked_halo_are_written(bench):
     (bench.root / "conf").mkdir()
     os.symlink("conf", bench.root / ".halo")
@@ -363,7 +387,7 @@ def swaps(name, other):
     return ((name, "kept"), (other, name), (name, other), ("kept", name))
 
 
-def rounds(yard, call, count=250):
+def rounds(yard, call, count=60):
     """Call again and again; return how often it went well."""
     return sum(not call(number).is_error for number in range(count))
 
@@ -396,7 +420,7 @@ def test_a_file_that_becomes_a_link_while_it_is_edited(yard, target):
         return yard.bench.call("file_edit", path="plain", old_string="o", new_string="oo", replace_all=False)
 
     with racing(yard.root, *swaps("plain", "trap")):
-        for _ in range(100):
+        for _ in range(40):
             edit(0)
             yard.bench.call("file_write", path="plain", content="o\n")
 
@@ -409,22 +433,79 @@ def test_a_file_that_becomes_a_link_while_it_is_read(yard, target):
     os.symlink(target, yard.root / "trap")
     seen = set()
     with racing(yard.root, *swaps("plain", "trap")):
-        for _ in range(250):
+        for _ in range(60):
             seen.add(yard.bench.call("file_read", path="plain").text)
     assert "1\tfree" in seen
     assert not [text for text in seen if KEY in text]
 
 
-@pytest.mark.parametrize("target", [".halo/sessions/2026-10/s", ".halo/traces", "../out"])
-def test_a_folder_that_becomes_a_link_while_it_is_listed(yard, target):
+ASKED = {
+    "file_write": {"content": "mine\n"},
+    "file_edit": {"old_string": "o", "new_string": "mine", "replace_all": True},
+    "file_read": {},
+}
+TRAPS = [
+    ("plain/settings.yaml", ".halo"),
+    ("plain/agent.yaml", ".halo/agents/a"),
+    ("plain/config", ".git"),
+    ("plain/secret", "../out"),
+    ("plain/2026-10/s/events.jsonl", ".halo/sessions"),
+    ("plain/t.jsonl", ".halo/traces"),
+    ("plain", "../out/secret"),
+    ("plain", ".halo/settings.yaml"),
+    ("plain", ".git/hooks/pre-commit"),
+]
+
+
+@pytest.mark.parametrize("tool", list(ASKED))
+@pytest.mark.parametrize(("path", "trap"), TRAPS)
+def test_at_every_moment(yard, tool, path, trap):
+    """The name is a link to what is protected at one moment of the call, and none at another."""
+    yard.bench.write({path: "of the workspace, o\n"})
+    os.symlink(trap, yard.root / "trap")
+    swap = exchange(str(yard.root), "plain", "trap")
+    told = []
+
+    def act():
+        try:
+            told.append(IMPLEMENTED[tool]({"path": path, **ASKED[tool]}, yard.bench.around))
+        except ToolFailure as failure:
+            told.append(str(failure))
+
+    exchanged(yard, act, swap)
+    for text in told:
+        assert KEY not in text.replace(f"[file_write]  # {KEY}", "")  # agent.yaml may be read
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+@pytest.mark.parametrize("trap", [".halo/sessions/2026-10/s", ".halo/traces", "../out"])
+def test_listings_at_every_moment(yard, trap, recursive):
     yard.bench.write({"plain/free.txt": "free\n"})
-    os.symlink(target, yard.root / "trap")
-    seen = set()
-    with racing(yard.root, *swaps("plain", "trap")):
-        for _ in range(250):
-            seen.add(yard.bench.call("file_list", path="plain").text)
-    assert "plain/free.txt" in seen
-    assert not [text for text in seen if "events.jsonl" in text or "t.jsonl" in text or "secret" in text]
+    os.symlink(trap, yard.root / "trap")
+    told = []
+
+    def act():
+        with suppress(ToolFailure):
+            told.append(
+                IMPLEMENTED["file_list"]({"path": "plain", "recursive": recursive}, yard.bench.around)
+            )
+
+    exchanged(yard, act, exchange(str(yard.root), "plain", "trap"))
+    assert set(told) == {"plain/free.txt"}
+
+
+def exchanged(yard, act, swap):
+    """Act with an exchange at every moment, for that one alone and for the rest of the call, from both sides."""
+    calls = interrupted(act, {})
+    for begun_as_link in (False, True):
+        if begun_as_link:
+            swap()
+        for there in range(calls + 2):
+            for back in (there + 1, there + 2, calls + 9):
+                interrupted(act, {there: swap, back: swap})
+                if (yard.root / "plain").is_symlink() != begun_as_link:
+                    swap()
+        assert yard.state() == yard.before
 
 
 def test_a_folder_is_replaced_by_a_link_while_a_walk_runs(yard, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from halo.files.roots import ConfinedRoot
 from halo.tools import glob as module
 from halo.tools.base import LONGEST, ToolFailure
 from halo.tools.path_patterns import PathPattern
@@ -177,7 +178,7 @@ def test_folders_of_tools_are_skipped_unless_they_are_named(bench, folder):
     assert bench.text("glob", pattern=f"{folder}/**/*.md") == f"{folder}/x/b.md"
     assert bench.text("glob", pattern=f"sub/{folder}/*") == f"sub/{folder}/c.md"
     # The one alternative that names it opens it for no other.
-    assert bench.text("glob", pattern="{%s/none/*,**/*.md}" % folder) == "a.md"
+    assert bench.text("glob", pattern=f"{{{folder}/none/*,**/*.md}}") == "a.md"
 
 
 def test_a_file_of_such_a_name_is_a_file(bench):
@@ -224,10 +225,36 @@ def test_a_long_list_ends_at_a_whole_line(bench, monkeypatch):
     text = bench.text("glob", pattern="*")
     assert len(text) <= LONGEST
     *lines, note = text.splitlines()
-    assert note == f"... more than {len(lines)} files; narrow the pattern"
+    assert note == f"... {200 - len(lines)} more files; narrow the pattern"
     monkeypatch.setattr(module, "_MOST", 3)
-    assert bench.text("glob", pattern="*").splitlines()[-1] == "... more than 3 files; narrow the pattern"
+    assert bench.text("glob", pattern="*").splitlines()[-1] == "... 197 more files; narrow the pattern"
     assert "more" not in bench.text("glob", pattern="00[012]*")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A folder of 10,000 files whose names make a pattern try for long."""
+    root = tmp_path_factory.mktemp("many")
+    for folder in range(100):
+        below = root / f"{folder:02}" / ("a" * 60)
+        below.mkdir(parents=True)
+        for number in range(100):
+            (below / f"{'a' * 60}{number}").touch()
+    return root
+
+
+@pytest.mark.parametrize(
+    "pattern", ["**/" + "*a" * 100 + "b", "{**/,}" * 5 + "{x,y,z,a*a*a*a*b}", "**/a*/**/" * 30 + "b", "**/*9"]
+)
+def test_ten_thousand_files_are_searched_in_bounded_time(bench, many, pattern):
+    bench.around = bench.around._replace(workspace=ConfinedRoot(str(many)))
+    bench.restrict("full")  # a toolbox in these surroundings
+    start = time.monotonic()
+    text = bench.text("glob", pattern=pattern)
+    assert time.monotonic() - start < module._SECONDS + 3
+    if pattern == "**/*9":
+        found = [line for line in text.splitlines() if line.endswith("9")]
+        assert text.splitlines()[-1] == f"... {1000 - len(found)} more files; narrow the pattern"
 
 
 def test_a_search_that_takes_long_is_stopped_and_said(bench, monkeypatch):

@@ -104,7 +104,7 @@ SPELLINGS = st.sampled_from(
         lambda name: f"{name}.",  # Windows
         lambda name: f"{name} ",
         lambda name: f"\ufeff{name}",
-        lambda name: "\u200d".join(name),
+        "\u200d".join,
         lambda name: f"{name}\ufe0f",
         lambda name: f"{name[:2]}\u00ad{name[2:]}",
     ]

@@ -97,6 +97,12 @@ def test_what_only_looks_like_it_is_open(bench):
         ".ha\ufefflo/sessions/x",
         ".halo/\u017fessions",
         ".halo/secrets/settings.yaml",
+        ".halo/traces/t.jsonl",
+        ".halo/batch/b.jsonl",
+        ".halo/evo/runs/r",
+        ".halo/machine.key",  # where the home directory is the workspace
+        ".halo./settings.yaml ",  # Windows
+        ".halo/\ufe0fsettings.yaml",
     ],
 )
 def test_names_that_a_file_system_takes_for_the_same(real):

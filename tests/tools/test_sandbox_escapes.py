@@ -3,9 +3,11 @@
 import asyncio
 import http.server
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from halo.files.roots import ConfinedRoot
 from halo.tools.base import ToolFailure
 from halo.tools.sandbox import processes
-from halo.tools.sandbox.bubblewrap import find_bubblewrap, probe
+from halo.tools.sandbox.bubblewrap import boxed, find_bubblewrap, installed, probe
 from halo.tools.sandbox.commands import SandboxedCommands
 from halo.tools.sandbox.entering import entering
 from halo.tools.sandbox.mounts import Opening
@@ -173,6 +175,24 @@ def test_passwords_of_the_machine_cannot_be_read(sandbox, path):
     sandbox.fails(f"cat {path}")
 
 
+def test_what_of_etc_not_everybody_may_read_nobody_may_read(sandbox):
+    """Root may read all of it, and root inside owns what root owns."""
+    find = "find -H /etc ! -type l ! -perm -004 ! -path '/etc/ssl/private' -size +0 2>/dev/null; true"
+    assert sandbox.succeeds(find) == ""
+
+
+@pytest.mark.skipif(not os.access("/opt", os.W_OK), reason="/opt cannot be written")
+def test_a_home_among_programs_is_as_empty_as_any():
+    """Accounts of services have theirs in /opt, say."""
+    with tempfile.TemporaryDirectory(dir="/opt", prefix="halo-test-") as folder:
+        sandbox = Sandbox(Path(folder))
+        assert sandbox.succeeds(f"ls {sandbox.user} {sandbox.user}/projects; cat a.txt").split() == [
+            f"{sandbox.user}:", "projects", f"{sandbox.user}/projects:", "ws", "one",
+        ]  # fmt: skip
+        sandbox.fails(f"cat {sandbox.user}/.ssh/id_ed25519")
+        sandbox.fails(f"cat {sandbox.halo_home}/secrets/settings.yaml")
+
+
 def test_host_keys_cannot_be_read(sandbox):
     assert sandbox.succeeds("cat /etc/ssh/ssh_host_*_key 2>/dev/null; true") == ""
 
@@ -195,6 +215,16 @@ def test_what_the_user_hides_is_hidden(sandbox):
     sandbox.fails("cat one.env", hidden=hidden)
     sandbox.fails("echo x > one.env && cat one.env", hidden=hidden)
     sandbox.fails("mv private p && cat p/k", hidden=hidden)
+
+
+def test_what_is_hidden_stays_hidden_when_the_folder_above_it_is_moved(sandbox):
+    sandbox.write({"conf/deep/one.env": SECRET, "conf/b.txt": "b\n"})
+    hidden = (str(sandbox.root / "conf/deep/one.env"),)
+    for command in ("mv conf moved", "mv conf/deep conf/moved", "rm -rf conf"):
+        sandbox.fails(command, hidden=hidden)
+    sandbox.fails("cat conf/deep/one.env moved/deep/one.env conf/moved/one.env", hidden=hidden)
+    assert (sandbox.root / "conf/deep/one.env").read_text() == SECRET
+    sandbox.succeeds("echo more >> conf/c.txt; mkdir conf/deep/new; mv conf/c.txt a.txt", hidden=hidden)
 
 
 def test_a_link_in_halo_leads_nowhere_outside(sandbox):
@@ -439,11 +469,171 @@ def test_where_the_user_allows_it_commands_commit(repository):
 
 
 @needs_git
+def test_a_git_that_is_a_link_is_refused(sandbox):
+    """A link cannot be a mount point, so another repository could be put in its place."""
+    sandbox.write({"elsewhere/config": "[core]\n"})
+    (sandbox.root / ".git").symlink_to("elsewhere")
+    for opened in ((), (str(sandbox.root / ".git"),)):
+        with pytest.raises(ToolFailure, match="symbolic link"):
+            sandbox.execute("rm .git; mkdir .git", writable=opened)
+
+
+@needs_git
+@pytest.mark.parametrize("name", ["hooks", "config", "modules"])
+def test_in_a_git_that_is_written_to_a_link_in_the_place_of_what_git_runs_is_refused(repository, name):
+    git = repository.root / ".git"
+    (repository.root / "tracked").mkdir()
+    if (git / name).exists():
+        shutil.move(git / name, repository.root / "tracked" / name)
+    (git / name).symlink_to(f"../tracked/{name}")
+    with pytest.raises(ToolFailure, match=f"[.]git/{name} is a symbolic link"):
+        repository.execute("true", writable=(str(git),))
+    repository.fails(f"rm .git/{name}")
+
+
+@needs_git
+def test_a_git_elsewhere_that_the_user_opened_keeps_its_hooks_and_settings(sandbox):
+    """For the workspace that is a worktree: its git folder lies in another project."""
+    other = sandbox.user / "projects" / "main"
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    subprocess.run(["git", "init", "-q", "--bare", str(sandbox.user / "bare")], check=True)
+    for git in (other / ".git", sandbox.user / "bare"):
+        opened = (str(git),)
+        sandbox.succeeds(f"echo x > {git}/x", writable=opened)
+        for command in (
+            f"echo x > {git}/hooks/pre-commit",
+            f"echo x >> {git}/config",
+            f"mv {git}/hooks {git}/h",
+        ):
+            sandbox.fails(command, writable=opened)
+
+
+@needs_git
 def test_a_submodules_git_and_a_worktrees_file_are_kept_too(sandbox):
     sandbox.write({"lib/.git/config": "[core]\n", ".git": "gitdir: /elsewhere/.git/worktrees/ws\n"})
     sandbox.fails("echo x >> lib/.git/config")
     sandbox.fails("rm -f .git; mkdir .git && ls .git/.")
     assert (sandbox.root / ".git").read_text().startswith("gitdir:")
+
+
+@pytest.mark.parametrize("kept", ["lib/.git", "libs/deep/er/.git", "libs/deep/.halo"])
+def test_a_folder_with_a_project_in_it_cannot_be_swapped_for_another(sandbox, kept):
+    """`git status` in the root looks into submodules, and runs what their settings say."""
+    sandbox.write({f"{kept}/config": "[core]\n", "libs/deep/code.txt": "x\n"})
+    top = kept.split("/")[0]
+    sandbox.fails(f"mv {top} old && mkdir -p {kept} && echo evil > {kept}/config")
+    sandbox.fails(f"mv {os.path.dirname(kept)} old2 && mkdir -p {kept} && echo evil > {kept}/config")
+    sandbox.fails(f"rm -rf {top}")
+    assert (sandbox.root / kept / "config").read_text() == "[core]\n"
+    sandbox.succeeds(
+        f"echo y > {os.path.dirname(kept)}/new.txt; mkdir -p libs/deep/d; rm -f libs/deep/code.txt"
+    )
+
+
+def test_projects_in_a_folder_that_the_user_opened_are_kept_too(sandbox):
+    other = sandbox.user / "projects" / "other"
+    sandbox.write({"../other/.halo/settings.yaml": SECRET, "../other/.halo/agents/b/AGENT.md": "b\n",
+                   "../other/.git/config": "[core]\n"})  # fmt: skip
+    opened = (str(other),)
+    sandbox.succeeds(f"echo x > {other}/new.txt", writable=opened)
+    for command in (f"cat {other}/.halo/settings.yaml", f"echo x > {other}/.halo/agents/b/AGENT.md",
+                    f"echo x >> {other}/.git/config", f"mv {other}/.git {other}/g"):  # fmt: skip
+        sandbox.fails(command, writable=opened)
+
+
+# Links
+
+
+@pytest.mark.parametrize("name", ["cache", ".git", "a/b/cache"])
+@pytest.mark.parametrize("target", ["{user}/.ssh", "{up}/../../.ssh"])
+def test_a_link_in_the_place_of_what_the_user_opened_opens_nothing_else(sandbox, name, target):
+    """A folder of `general.tools.writable` in the workspace may be absent, or a command's to replace."""
+    opened = (str(sandbox.root / name),)
+    up = "/".join([".."] * name.count("/")) or "."
+    sandbox.succeeds(f"mkdir -p {os.path.dirname(name) or '.'}; ln -s {target.format(user=sandbox.user, up=up)} {name}",
+                     writable=opened)  # fmt: skip
+    if name == ".git":
+        with pytest.raises(ToolFailure, match="symbolic link"):
+            sandbox.execute("true", writable=opened)
+        return
+    sandbox.fails(f"cat {name}/id_ed25519", writable=opened)
+    sandbox.fails(f"echo x > {name}/authorized_keys", writable=opened)
+    assert not (sandbox.user / ".ssh/authorized_keys").exists()
+
+
+def test_nor_does_one_in_another_folder_that_is_open(sandbox):
+    cache = sandbox.user / "cache"
+    (cache / "deep").mkdir(parents=True)
+    (sandbox.user / "short").symlink_to(cache / "deep")
+    opened = (str(cache), str(cache / "deep"), str(sandbox.user / "short"))
+    sandbox.succeeds(f"rmdir {cache}/deep; ln -s {sandbox.user}/.ssh {cache}/deep", writable=opened)
+    for order in (opened, opened[::-1]):
+        sandbox.fails(f"cat {sandbox.user}/.ssh/id_ed25519 {cache}/deep/id_ed25519", writable=order)
+
+
+@pytest.mark.parametrize("opened", ["{halo}", "{halo}/secrets", "/etc", "/etc/ssl", "/proc", "/dev", "/sys"])
+def test_some_folders_are_never_opened(sandbox, opened):
+    path = opened.format(halo=sandbox.halo_home)
+    with pytest.raises(ToolFailure, match="lies in"):
+        sandbox.execute("true", writable=(path,))
+
+
+def test_layers_that_a_link_brings_in_from_the_workspace_are_kept(sandbox):
+    sandbox.write({"shared/skills/s/SKILL.md": "skill\n", "shared/old/events.jsonl": SECRET})
+    (sandbox.root / ".halo/skills").symlink_to("../shared/skills")
+    (sandbox.root / ".halo/traces/t.jsonl").unlink()
+    (sandbox.root / ".halo/traces").rmdir()
+    (sandbox.root / ".halo/traces").symlink_to("../shared/old")
+    assert sandbox.succeeds("cat .halo/skills/s/SKILL.md") == "skill\n"
+    for command in ("echo x > shared/skills/s/SKILL.md", "mv shared s", "mv shared/skills shared/s",
+                    "cat shared/old/events.jsonl", "mkdir .halo/skills/new"):  # fmt: skip
+        sandbox.fails(command)
+    sandbox.succeeds("echo x > shared/free.txt")
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [("../absent.yaml", "not there"), ("../way/settings.yaml", "through a link"), ("..", "lies in")],
+)
+def test_a_link_in_halo_whose_end_commands_could_change_is_refused(sandbox, target, why):
+    sandbox.write({"real/settings.yaml": "x: 1\n"})
+    (sandbox.root / "way").symlink_to("real")
+    (sandbox.root / ".halo/settings.yaml").unlink()
+    (sandbox.root / ".halo/settings.yaml").symlink_to(target)
+    with pytest.raises(ToolFailure, match=f"[.]halo/settings.yaml leads .*{why}"):
+        sandbox.execute("true")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_a_folder_that_is_swapped_for_a_link_while_a_sandbox_is_set_up_opens_nothing(sandbox, tmp_path):
+    """Two programs at once in a workspace: one swaps, thousands of times a second, the other looks."""
+    (tmp_path / "swap.c").write_text(
+        "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
+        'int main(void) { for (;;) syscall(SYS_renameat2, AT_FDCWD, "sub/.git", AT_FDCWD, "sub/x", 2); }\n'
+    )
+    subprocess.run(["cc", "-O1", "-o", str(sandbox.root / "swap"), str(tmp_path / "swap.c")], check=True)
+    swap = "mkdir -p sub/.git && ln -s ../../../.ssh sub/x && exec ./swap"
+
+    async def race():
+        commands = SandboxedCommands(sandbox.opening(), os.environ)
+        swapping = asyncio.create_task(commands.execute(swap, {}, 60))
+        while not (sandbox.root / "sub/x").is_symlink():  # noqa: ASYNC110  # another process
+            await asyncio.sleep(0.02)
+        seen, ran = "", 0
+        for _ in range(250):
+            try:
+                done = await commands.execute("cat sub/.git/id_ed25519 sub/x/id_ed25519", {}, 10)
+                seen, ran = seen + done.output, ran + 1
+            except ToolFailure:
+                continue
+        swapping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await swapping
+        return seen, ran
+
+    seen, ran = asyncio.run(race())
+    assert SECRET not in seen
+    assert ran > 0
 
 
 # Links
@@ -527,6 +717,40 @@ def test_an_abstract_socket_of_the_machine_is_not_reached(sandbox):
         sandbox.fails(
             f"{PYTHON} -c \"import socket; socket.socket(socket.AF_UNIX).connect('\\0halo-test-{os.getpid()}')\""
         )
+
+
+@needs_python
+def test_no_family_of_sockets_is_there_but_those_of_namespaces(sandbox):
+    """A socket to the hypervisor knows no network namespace; nor does Bluetooth."""
+    if not find_bubblewrap().filter:
+        pytest.skip("no filter for this machine")
+    script = (
+        "import socket\n"
+        "for family in (1, 2, 10, 16, 17, 31, 38, 40):\n"
+        "    try:\n"
+        "        socket.socket(family, socket.SOCK_DGRAM).close(); print(family)\n"
+        "    except OSError as error:\n"
+        "        print(family, error.errno)\n"
+        "a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))\n"
+    )
+    sandbox.write({"families.py": script})
+    for network in (False, True):
+        output = sandbox.succeeds(f"{PYTHON} families.py", network=network)
+        assert output == "1\n2\n10\n16\n17 97\n31 97\n38 97\n40 97\nb'x'\n"
+
+
+@needs_python
+def test_keyrings_and_what_goes_past_the_filter_are_not_there(sandbox):
+    if platform.machine() != "x86_64" or not find_bubblewrap().filter:
+        pytest.skip("the numbers are those of x86_64")
+    script = (
+        "import ctypes\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "for number in (248, 249, 250, 425, 0x40000000 + 41):\n"
+        "    print(libc.syscall(number, 0, 0, 0, 0, 0), ctypes.get_errno())\n"
+    )
+    sandbox.write({"keys.py": script})
+    assert sandbox.succeeds(f"{PYTHON} keys.py") == "-1 38\n" * 5
 
 
 # Staying, flooding, filling
@@ -634,7 +858,54 @@ def test_no_core_is_dumped_and_files_have_a_bound(sandbox):
     sandbox.fails("ulimit -f unlimited")
 
 
+def test_when_memory_runs_out_commands_are_killed_first(sandbox):
+    assert sandbox.succeeds("cat /proc/self/oom_score_adj") == "1000\n"
+    sandbox.execute("echo -1000 > /proc/self/oom_score_adj")
+    assert (
+        sandbox.succeeds("(echo 0 > /proc/self/oom_score_adj) 2>/dev/null; cat /proc/$$/oom_score_adj")
+        == "1000\n"
+    )
+
+
 # Finding bubblewrap
+
+
+def test_a_bubblewrap_of_the_workspace_is_not_used(sandbox, monkeypatch):
+    """PATH leads into it where a virtual environment is activated, and a command could leave one there."""
+    sandbox.write({".venv/bin/bwrap": "#!/bin/sh\nexit 0\n"})
+    (sandbox.root / ".venv/bin/bwrap").chmod(0o755)
+    monkeypatch.chdir(sandbox.root / ".venv/bin")
+    monkeypatch.setenv("PATH", f"{sandbox.root}/.venv/bin:.::{os.environ['PATH']}")
+    assert installed() == find_bubblewrap().program
+    sandbox.fails(f"cat {sandbox.user}/.ssh/id_ed25519")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_a_programs_environment_loads_nothing_into_bubblewrap(sandbox, tmp_path):
+    """It begins outside the sandbox, and an MCP server may be given any variable."""
+    (tmp_path / "evil.c").write_text(
+        "#include <stdio.h>\n__attribute__((constructor)) static void at_start(void) {\n"
+        f'    FILE *mark = fopen("{tmp_path}/mark", "w"); if (mark) fclose(mark);\n'
+        '    puts("loaded");\n}\n'
+    )
+    library = sandbox.root / "evil.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "evil.c")], check=True)
+    given = {
+        "LD_PRELOAD": str(library),
+        "PLAIN": "p",
+        "BASH_ENV": "a.txt",
+        "halo_n": "7",
+        "PATH": "/usr/bin:/bin",
+    }
+    made = boxed(sandbox.opening(), ["/usr/bin/env"], given)
+    with made.started_with() as (argv, handed):
+        done = subprocess.run(
+            argv, env=made.environment, pass_fds=handed, capture_output=True, text=True, check=True
+        )
+    assert not (tmp_path / "mark").exists()
+    assert "loaded" in done.stdout  # the program itself gets what its definition says
+    assert {"PLAIN=p", f"LD_PRELOAD={library}", "BASH_ENV=a.txt"} <= set(done.stdout.splitlines())
+    assert done.stderr == ""
 
 
 def test_without_bubblewrap_it_says_what_to_install():

@@ -6,6 +6,8 @@ import os
 import pytest
 
 from halo.records.messages import ToolCall
+from halo.records.tools import ToolSpec
+from halo.tools.toolbox import Toolbox
 
 # file_read
 
@@ -158,3 +160,30 @@ def test_tools_without_an_implementation_are_refused_and_named(bench):
     assert "cannot be run here" in bench.refusal("start_session", agent_id="x", message="y")
     assert "file_read" not in bench.toolbox.missing
     assert "start_session" in bench.toolbox.missing
+
+
+# What an artifact says of a tool
+
+
+@pytest.mark.parametrize("name", ["file_write", "shell_exec", "web_fetch", "mcp__wiki__search"])
+def test_a_tool_needs_what_it_needs_whatever_an_artifact_says(bench, name):
+    """A bundle that somebody unpacked may hold any manifest; its agents only read."""
+    forged = ToolSpec(name, "harmless", {"type": "object", "properties": {}}, access="readonly")
+    ran = []
+
+    def tool(arguments, around):
+        ran.append(arguments)
+        return "ran"
+
+    toolbox = Toolbox((forged,), bench.around._replace(access="readonly"), {name: tool})
+    result = asyncio.run(toolbox.run(ToolCall("c", name, "{}")))
+    assert (result.is_error, ran) == (True, [])
+    assert "needs workspace access" in result.text
+
+
+def test_a_builtin_tool_is_checked_against_its_own_schema(bench):
+    forged = ToolSpec("file_read", "harmless", {"type": "object", "properties": {"path": {"pattern": "(a+)+$"}}})
+    toolbox = Toolbox((forged,), bench.around)
+    result = asyncio.run(toolbox.run(ToolCall("c", "file_read", f'{{"path": "{"a" * 40}!"}}')))
+    assert "does not exist" in result.text
+    assert "path" in asyncio.run(toolbox.run(ToolCall("c", "file_read", "{}"))).text

@@ -13,7 +13,8 @@ _SUMMARY = "[Summary of the earlier conversation, which was left out to make roo
 # Longer names are no tool's: a model made them up.
 _LONGEST_NAME = 64
 
-# Characters of a result that is not worth a note. All notes of a result are shorter, so that none is shortened.
+# Characters of a result that is not worth a note. The notes of one result are shorter together, so that none
+# is shortened itself.
 _SHORT = 320
 
 
@@ -29,15 +30,14 @@ def is_note(message: Message) -> bool:
 
 def shortened(result: ToolResult, tool: str) -> ToolResult:
     """Put a note in the place of a result's text and pictures; the same where that makes it no shorter."""
-    name = tool[:_LONGEST_NAME] or "tool"
+    name = tool[:_LONGEST_NAME] if tool.isascii() and tool else "tool"
     seen = ""
     if result.images:
         count = len(result.images)
         seen = f"\n[{name}: {count} picture{'s' if count > 1 else ''} left out to make room]"
     text = result.text
     if len(text) > _SHORT - len(seen):
-        note = f"[{name}: {len(text):,} characters left out to make room; call it again if they are needed]"
-        text = note if len(note.encode()) < len(text.encode()) else text
+        text = f"[{name}: {len(text):,} characters left out to make room; call it again if they are needed]"
     text = f"{text}{seen}".lstrip("\n") if seen else text
     return result if text == result.text else msgspec.structs.replace(result, text=text, images=())
 

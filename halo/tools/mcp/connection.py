@@ -141,7 +141,9 @@ class Connection:
             if self._free:
                 argv, directory = plain_command(self._start)
                 environment = self._start.environment
-                return await stack.enter_async_context(streams_of(self._program, argv, environment, directory))
+                return await stack.enter_async_context(
+                    streams_of(self._program, argv, environment, directory)
+                )
             boxed = await asyncio.to_thread(sandboxed_command, self._start)
             argv, handed = stack.enter_context(boxed.started_with())
             return await stack.enter_async_context(

@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from halo.tools.sandbox.processes import reap
+
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
@@ -54,7 +56,7 @@ async def streams_of(
     directory: str,
     handed: tuple[int, ...] = (),
 ) -> AsyncGenerator[tuple[Any, Any], None]:
-    """Start `argv`, with the descriptors `handed` down, and give the two streams that the SDK's session takes.
+    """Start `argv`, which is handed descriptors, and give the two streams that the SDK's session takes.
 
     Raises OSError when it cannot be started.
     """
@@ -88,10 +90,13 @@ async def streams_of(
             program.kill()
             for pump in pumps:
                 pump.cancel()
-            await asyncio.wait(pumps, timeout=_GRACE)
-            for stream in (heard, reading, writing, to_send):
-                stream.close()
-            _let_go(process)
+            try:
+                await reap(process)
+                await asyncio.wait(pumps, timeout=_GRACE)
+            finally:
+                for stream in (heard, reading, writing, to_send):
+                    stream.close()
+                _let_go(process)
 
 
 async def _hear(

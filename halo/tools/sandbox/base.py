@@ -23,6 +23,9 @@ class Files(Protocol):
     def resolve(self, rel: str) -> str:
         """Return the path that `rel` really is, without symlinks; "" is the folder itself."""
 
+    def destination(self, rel: str) -> str:
+        """Return the path where a file written as `rel` would stand, there or not yet."""
+
     def kind(self, rel: str) -> Kind:
         """Say what `rel` is, a symlink looked through."""
 

@@ -31,7 +31,8 @@ class SandboxedCommands:
         found = await asyncio.to_thread(bubblewrap.find_bubblewrap)
         if found.problem:
             raise ToolFailure(
-                f"shell_exec is refused: below full access commands run in a sandbox only, and {found.problem}"
+                "shell_exec is refused: below full access commands run in a sandbox only, and "
+                f"{found.problem}"
             )
         program = [shell(), "-c", command]
         given = {**self._environment, **environment}

@@ -46,7 +46,11 @@ def entering(
     """
     path = shell()
     is_bash = path.endswith("bash")
-    limits = {"c": 0, "f": _FILE_BYTES // (1024 if is_bash else 512), "v": max(_memory(), _LEAST_MEMORY) // 1024}
+    limits = {
+        "c": 0,
+        "f": _FILE_BYTES // (1024 if is_bash else 512),
+        "v": max(_memory(), _LEAST_MEMORY) // 1024,
+    }
     if os.getuid() != 0 and _counts_in_namespaces(os.uname().release):
         limits["u"] = _PROCESSES
     script = "".join(f"ulimit -{letter} {limit} 2>/dev/null; " for letter, limit in limits.items()) + _SCRIPT
@@ -58,7 +62,7 @@ def entering(
 
 
 def origins(paths: Iterable[str]) -> list[str]:
-    """Return what the kernel must say of a mount of each path on itself: device, folder in it, mount point."""
+    """Return what the kernel must say of each path mounted on itself: device, folder in it, mount point."""
     table: dict[str, tuple[str, str, str]] = {}
     with open("/proc/self/mountinfo", "rb") as file:
         for line in file.read().decode("utf-8", "surrogateescape").split("\n"):

@@ -101,8 +101,8 @@ class _Kept:
         """Keep what git does as it is: its hooks and settings, or all of it if not `write`."""
         if os.path.islink(path):
             raise ToolFailure(
-                f"commands cannot be run in a sandbox here: {_named(path, self._top)} is a symbolic link, and "
-                "another could be put in its place; the user can put what it leads to there"
+                f"commands cannot be run in a sandbox here: {_named(path, self._top)} is a symbolic link, "
+                "and another could be put in its place; the user can put what it leads to there"
             )
         if not write or not os.path.isdir(path):
             self._layout.bind(path, disputed=True)
@@ -116,8 +116,9 @@ class _Kept:
             guarded = os.path.join(path, name)
             if os.path.islink(guarded):
                 raise ToolFailure(
-                    f"commands cannot be run in a sandbox here: {_named(guarded, self._top)} is a symbolic link, "
-                    "and another could be put in its place; the user can take .git out of general.tools.writable"
+                    f"commands cannot be run in a sandbox here: {_named(guarded, self._top)} is a symbolic "
+                    "link, and another could be put in its place; the user can take .git out of "
+                    "general.tools.writable"
                 )
             if os.path.exists(guarded):
                 self._layout.bind(guarded, disputed=True)

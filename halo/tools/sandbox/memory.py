@@ -38,6 +38,22 @@ class MemoryFiles:
         with self._lock:
             return "/".join(self._existing(rel))
 
+    def destination(self, rel: str) -> str:
+        """Return the path where a file written as `rel` would stand, there or not yet."""
+        bound: list[Key] = []
+
+        def missing(folder: Key, rest: list[str]) -> None:
+            bound.append((*folder, *rest))
+            raise _error(errno.ENOENT)
+
+        with self._lock:
+            try:
+                return "/".join(self._walk(rel, missing))
+            except FileNotFoundError:
+                if not bound:
+                    raise
+                return "/".join(bound[0])
+
     def kind(self, rel: str) -> Kind:
         """Say what `rel` is."""
         try:

@@ -1,7 +1,7 @@
 """What a command in bubblewrap sees: an allow-list of mounts, laid out from what lies on the disk right now.
 
 Programs of the system, read-only, and the workspace; nothing else of the machine has a name inside. In the
-workspace, what decides about Halo and git itself cannot be changed, and what is private is not there (`kept`).
+workspace, what decides about Halo and git cannot be changed, and what is private is not there (`kept`).
 """
 
 import os

@@ -18,6 +18,7 @@ FLOOD = 64 << 20  # bytes of one stream at which the program is killed
 
 _GRACE = 0.5  # seconds between asking a group to end and killing it
 _DRAIN = 1.0  # seconds in which the last output arrives when the program has ended
+_GLANCE = 0.005  # seconds between two looks at a killed program
 _REAP = 5.0  # seconds for a killed program to be gone; one that hangs in the kernel is left to the system
 
 
@@ -30,8 +31,8 @@ async def run_process(
 ) -> Executed:
     """Run `argv` in `directory` for at most `seconds`, with the descriptors `handed` down to it.
 
-    Raises OSError or ValueError when it cannot be started. Cancelling kills the group and raises CancelledError
-    when it is gone.
+    Raises OSError or ValueError when it cannot be started. Cancelling kills the group and raises
+    CancelledError when it is gone.
     """
     loop = asyncio.get_running_loop()
     flooded: asyncio.Future[None] = loop.create_future()
@@ -52,9 +53,9 @@ async def run_process(
         try:
             ending = await _watch(ended, flooded, seconds)
             if ending != "exit":
-                await _end(process.pid, ended)
+                await _end(process, ended)
         except asyncio.CancelledError:
-            await _end(process.pid, ended)
+            await _end(process, ended)
             raise
         finally:
             _signal(process.pid, signal.SIGKILL)  # also what the program left running behind it
@@ -73,14 +74,32 @@ async def _watch(ended: "asyncio.Future[int]", flooded: "asyncio.Future[None]", 
     return "output" if flooded.done() else "timeout"
 
 
-async def _end(group: int, ended: "asyncio.Future[int]") -> None:
+async def _end(process: asyncio.subprocess.Process, ended: "asyncio.Future[int]") -> None:
     """Ask the group to end, and kill what has not after a short grace."""
-    _signal(group, signal.SIGTERM)
+    _signal(process.pid, signal.SIGTERM)
     try:
         await asyncio.wait({ended}, timeout=_GRACE)
     finally:
-        _signal(group, signal.SIGKILL)
-    await asyncio.wait({ended}, timeout=_REAP)
+        _signal(process.pid, signal.SIGKILL)
+        await reap(process)
+
+
+async def reap(process: asyncio.subprocess.Process) -> None:
+    """Wait until a killed program is gone, also when cancelled meanwhile: that is a moment.
+
+    Left alone it would be a zombie for as long as Halo runs.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _REAP
+    cancelled: asyncio.CancelledError | None = None
+    # Not `process.wait()`: a task of that is cancelled when the loop ends.
+    while process.returncode is None and loop.time() < until:
+        try:
+            await asyncio.sleep(_GLANCE)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 def _signal(group: int, number: int) -> None:

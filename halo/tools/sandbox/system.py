@@ -23,8 +23,8 @@ _MOST_ETC = 20_000  # entries that are looked at
 # Of /proc: what root may write, or what tells about the machine. `core_pattern` would run a program outside.
 _READONLY_PROC = ("sys", "fs", "irq", "bus", "pressure")
 _PRIVATE_PROC = (
-    "acpi", "asound", "kcore", "keys", "kmsg", "latency_stats", "mtrr", "sched_debug", "scsi", "sysrq-trigger",
-    "timer_list", "timer_stats",
+    "acpi", "asound", "kcore", "keys", "kmsg", "latency_stats", "mtrr", "sched_debug", "scsi",
+    "sysrq-trigger", "timer_list", "timer_stats",
 )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _private_etc() -> list[str]:
     return sorted(path for path in found if not any(within(path, f) and path != f for f in found))
 
 
-def _is_private(entry: os.DirEntry[str], is_folder: bool) -> bool:  # noqa: FBT001
+def _is_private(entry: os.DirEntry[str], is_folder: bool) -> bool:
     if entry.is_symlink():
         return False
     needed = stat.S_IXOTH if is_folder else stat.S_IROTH
