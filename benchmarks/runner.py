@@ -139,9 +139,8 @@ def cold_starts(folder, server):
             print(f"| {name} | not measured |")
             continue
         imported, bare, halo = (statistics.median(times[k]) for k in ("import", "bare", "halo"))
-        print(
-            f"| {name} | {imported:.0f} | {bare:.0f} | {halo:.0f} | {halo / imported:.2f} | {halo / bare:.2f} |"
-        )
+        shares = f"{halo / imported:.2f} | {halo / bare:.2f}"
+        print(f"| {name} | {imported:.0f} | {bare:.0f} | {halo:.0f} | {shares} |")
     return root
 
 

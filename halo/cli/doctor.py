@@ -58,9 +58,9 @@ def _program(name: str, cure: str, executable: str) -> Finding:
 
 def _bubblewrap() -> Finding:
     """Say whether shell commands can be kept in a sandbox; that bubblewrap is there does not tell."""
-    from halo.tools.sandbox.bubblewrap import find_bubblewrap
+    from halo.tools.sandbox.bubblewrap import installed, probe
 
-    found = find_bubblewrap()
+    found = probe(installed())
     if not found.problem:
         return Finding("bubblewrap", f"{found.program}, works")
     return Finding("bubblewrap", "shell commands run with full access only", found.problem)
@@ -93,6 +93,8 @@ def _workspace(workspace: str | None) -> Finding:
         return Finding("workspace", find_places(workspace or os.getcwd(), os.environ).workspace)
     except NoWorkspaceError as error:
         return Finding("workspace", error.message, "halo init")
+    except HaloError as error:
+        return Finding("workspace", error.message, error.hint or "mend that")
 
 
 def _local() -> Finding:
@@ -124,7 +126,7 @@ def _keys(workspace: str | None) -> list[Finding]:
         places = find_places(workspace or os.getcwd(), os.environ)
         tree = places.tree()
         allowed = partial(read_grants, tree, places.workspace, home)
-    except NoWorkspaceError:
+    except HaloError:  # said above
         tree = DiskTree({"secrets": os.path.join(home, "secrets")})
     found = []
     for provider, variable in KEY_VARIABLES.items():

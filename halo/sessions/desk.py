@@ -140,7 +140,7 @@ class Desk:
             return self._model(artifact, target)
         disguise = Disguise(
             {"workspace_root": self.builder.places.workspace},
-            masker(known_secrets(self.tree, self.environ)),
+            masker(known_secrets(self.tree, self.environ, self.grants())),
         )
         if self.tape.use == "replay":
             return self.tape.replayed(artifact, disguise)

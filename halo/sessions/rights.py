@@ -55,7 +55,7 @@ def rights_of(
         settings.shell_seconds,
         given.values,
         frozenset(settings.private_hosts),
-        masker(known_secrets(tree, environ)),
+        masker(known_secrets(tree, environ, grants)),
         given.warnings,
     )
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from halo.errors import HaloError
 from halo.files.tree import Tree
 from halo.models.opening import KEY_VARIABLES
+from halo.records.artifacts import PROVIDERS
 from halo.workspace.ids import is_id
 from halo.workspace.settings.files import (
     GLOBAL_SETTINGS,
@@ -21,6 +22,7 @@ from halo.workspace.tool_demands import counts_as_secret, secrets_of
 from halo.workspace.trust import Grants
 
 _FILES = (WORKSPACE_SETTINGS, GLOBAL_SETTINGS)
+_KEYS = frozenset(f"{provider}.secrets.api_key" for provider in PROVIDERS)
 
 
 class Secrets(NamedTuple):
@@ -55,17 +57,28 @@ def command_secrets(tree: Tree, owners: Iterable[str], environ: Mapping[str, str
     return Secrets(values, tuple(warnings))
 
 
-def known_secrets(tree: Tree, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def known_secrets(tree: Tree, environ: Mapping[str, str], grants: Grants) -> Iterator[tuple[str, str]]:
     """Yield name and value of every secret that Halo can know of, whoever may use it.
 
-    Keys of providers in the environment, all `secrets:` of both settings files, and secret parameters.
+    Keys of providers in the environment, all `secrets:` of both settings files, and secret parameters. A
+    variable that only the workspace names counts when it may use it: else it could find out what is in any,
+    by offering values and looking which one is masked.
     """
     yield from ((variable, environ[variable]) for variable in KEY_VARIABLES.values() if variable in environ)
     for source in _FILES:
         for name, setting in _all(tree, source):
             value, unset = expand(setting.text, environ)
-            if not unset:
+            if not unset and _may_use(tree, name, setting, grants):
                 yield name, value
+
+
+def _may_use(tree: Tree, name: str, setting: Setting, grants: Grants) -> bool:
+    """Tell whether something may use a value; all but variables that the workspace names."""
+    if setting.source != WORKSPACE_SETTINGS or not setting.names:
+        return True
+    # A variable as a key needs no trust.
+    is_key = name in _KEYS and (setting.is_reference or grants.key(name.partition(".")[0]))
+    return is_key or grants.secret(tree, name, setting) or grants.environment(name, setting.names)
 
 
 def _all(tree: Tree, source: str) -> Iterator[tuple[str, Setting]]:

@@ -32,16 +32,20 @@ def other_names(real: str, links: Iterable[Link]) -> Iterator[str]:
 
 
 def _names(files: Files) -> Iterator[str]:
-    """Yield `.halo`, `.git` if they are links, and the links in `.halo`, also those in linked folders."""
+    """Yield `.halo`, `.git`, and the links in `.halo`, also those in linked folders.
+
+    Each real folder is entered once, by the shortest way: links in a circle must not take for ever.
+    """
     yield from (".halo", ".git")
-    folders = [(".halo", 1)]
-    while folders:
-        folder, depth = folders.pop()
+    folders, entered = [(".halo", 1)], set[str]()
+    for folder, depth in folders:
         try:
-            entries = files.entries(folder)
+            real = files.resolve(folder)
+            entries = [] if real in entered else files.entries(real)
         except (OSError, TreeError):
             continue  # nothing there, or nothing that Halo could read either
-        for name, kind, link in entries:
+        entered.add(real)
+        for name, kind, link in sorted(entries, key=lambda found: found.link):
             path = f"{folder}/{name}"
             if link:
                 yield path

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from halo.errors import StartError
 from halo.files.tree import DiskTree
 from halo.workspace.ids import USER_SHELVES
 from halo.workspace.locate import HALO_DIR, find_workspace, halo_home, templates_folder, user_home
@@ -53,10 +54,22 @@ class Places(msgspec.Struct, frozen=True):
 
 
 def find_places(start: str, environ: Mapping[str, str]) -> Places:
-    """Find the workspace at or above `start`, and the rest from the environment."""
+    """Find the workspace at or above `start`, and the rest from the environment.
+
+    Raises `StartError` where Halo's home lies in the workspace: tools may read and write what lies there, and
+    in the home are keys, and what the user allowed. Of a folder that is called `.halo` tools keep away.
+    """
     home = halo_home(environ)
+    workspace = find_workspace(start, home)
+    own, root = os.path.realpath(home), os.path.realpath(workspace)
+    if os.path.basename(own) != HALO_DIR and own.startswith(root.rstrip(os.sep) + os.sep):
+        raise StartError(
+            f"Halo's home {home} lies in the workspace {workspace}: its agents could read your keys there, and "
+            "allow themselves anything",
+            hint="set HALO_HOME to a folder elsewhere",
+        )
     return Places(
-        workspace=find_workspace(start, home),
+        workspace=workspace,
         home=home,
         templates=templates_folder(),
         user=user_home(environ),

@@ -1,8 +1,6 @@
 """Access and trust on the command line: what `init` grants, what `trust` and `doctor` show, what `run` takes."""
 
 import json
-import os
-import shutil
 
 import pytest
 from making import agent
@@ -83,7 +81,7 @@ def test_doctor_tries_bubblewrap_instead_of_looking_for_it(ws, capfd, monkeypatc
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr("halo.tools.sandbox.bubblewrap.FOLDERS", str(fake.parent))
     assert "missing  bubblewrap: shell commands run with full access only" in doctor(capfd)
 
 
@@ -148,12 +146,7 @@ def test_in_the_sandbox_a_command_does_not_see_the_home(ws, model, capfd):
 def test_without_bubblewrap_a_turn_goes_on_and_the_model_is_told(ws, model, capfd, monkeypatch, tmp_path):
     find_bubblewrap.cache_clear()
     try:
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        for name in ("sh", "ls", "git"):
-            if (found := shutil.which(name)) is not None:
-                (folder / name).symlink_to(found)
-        monkeypatch.setenv("PATH", str(folder))
+        monkeypatch.setattr("halo.tools.sandbox.bubblewrap.FOLDERS", str(tmp_path / "bin"))
         calls(model, "touch made")
         run(["trust", "-y"])
         assert run(["run", "-n", "-a", "clerk", "--access", "workspace", "Go."]) == 0

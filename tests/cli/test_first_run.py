@@ -1,6 +1,6 @@
-"""The first run, end to end: no USER.md, the agent asks, writes one with its tool, and is asked to no more.
+"""The first run with real processes and the real client, against a server that plays the model.
 
-Real processes and the real client, against a server that plays the model.
+`tests/sessions/test_bootstrap.py` has the cases; here it is the whole way.
 """
 
 import json
@@ -114,18 +114,3 @@ def test_in_a_workspace_that_was_never_trusted_the_user_is_asked_to_save_it(ws, 
     assert tools(request) & set(TOOLS) == {"file_read"}
     assert "halo trust" in done.stderr
     assert not (ws.halo / "USER.md").exists()
-
-
-def test_the_agent_cannot_give_itself_more_on_the_way(ws, scripted):
-    trust(ws)
-    before = (ws.halo / "agents/default/agent.yaml").read_text()
-    calls(scripted, "file_edit", path=".halo/agents/default/agent.yaml", old_string="file_read",
-          new_string="shell_exec")  # fmt: skip
-    calls(scripted, "file_write", path=".halo/settings.yaml", content="general: {tools: {network: true}}")
-    says(scripted, {"content": "I may not."})
-    turn(ws, "--access", "workspace", "Hi.")
-    for result in results(scripted.requests[-1]):
-        assert "cannot be written at access workspace" in result
-    assert len(results(scripted.requests[-1])) == 2
-    assert (ws.halo / "agents/default/agent.yaml").read_text() == before
-    assert not (ws.halo / "settings.yaml").exists()

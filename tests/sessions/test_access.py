@@ -331,3 +331,26 @@ def test_the_key_of_a_provider_is_masked_and_never_substituted(make_workspace):
     ws.write({"leak.txt": "sk-from-settings sk-ant-from-environment\n"})
     text = result(office.talk(runs("echo {{openai.secrets.api_key}}; cat leak.txt"))[1])
     assert text == "{{openai.secrets.api_key}}\n[secret openai.secrets.api_key] [secret ANTHROPIC_API_KEY]"
+
+
+@pytest.mark.parametrize("owner", ["post", "nobody", "openai"])
+def test_masking_does_not_tell_a_stranger_what_is_in_a_variable(post, owner):
+    """It would, to whoever offers all values that there could be, and looks which of them is masked."""
+    post.ws.write(
+        {
+            ".halo/settings.yaml": f"{owner}: {{secrets: {{x: padding-<<PIN>>, api_key: padding-<<PIN>>}}}}\n",
+            "all.txt": "".join(f"padding-{pin}\n" for pin in range(1230, 1240)),
+        }
+    )
+    post.environ["PIN"] = "1234"
+    reads = Message("assistant", (ToolCall("c1", "file_read", '{"path": "all.txt"}'),))
+    assert "padding-1234" in result(post.talk(reads)[1])
+    post.trust()
+    assert ("padding-1234" in result(post.talk(reads)[1])) == (owner == "nobody")
+
+
+def test_a_providers_key_that_the_workspace_names_is_masked(post):
+    post.ws.write({".halo/settings.yaml": "openai: {secrets: {api_key: <<MINE>>}}\n", "a.txt": SECRET})
+    post.environ["MINE"] = SECRET
+    reads = Message("assistant", (ToolCall("c1", "file_read", '{"path": "a.txt"}'),))
+    assert "[secret openai.secrets.api_key]" in result(post.talk(reads)[1])

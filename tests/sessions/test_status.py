@@ -134,7 +134,8 @@ def ask(make_workspace):
     def asked(turns=1, settings="", of_the_machine=""):
         ws = make_workspace(
             {
-                ".halo/agents/a/agent.yaml": agent() + "budgets:\n  turn: {steps: 9}\n  run: {tokens: 10000}\n",
+                ".halo/agents/a/agent.yaml": agent()
+                + "budgets:\n  turn: {steps: 9}\n  run: {tokens: 10000}\n",
                 ".halo/agents/a/AGENT.md": "You are a.\n",
                 **({".halo/settings.yaml": settings} if settings else {}),
                 **({"secrets:settings.yaml": of_the_machine} if of_the_machine else {}),

@@ -86,6 +86,15 @@ def test_what_changes_something_runs_alone_and_in_its_place(tmp_path):
     assert watched.log[8:10] == ["+a", "+b"]
 
 
+def test_what_is_done_to_sessions_has_an_order(tmp_path):
+    """It needs no access, but the list of sessions is another one once one is archived."""
+    watched = Watched()
+    tools = box(tmp_path, {name: watched.tool(name) for name in ("archive_session", "session_list")})
+    batch = [*calls("archive_session", session_id="s"), *calls("session_list")]
+    asyncio.run(all_of(tools.run_batch(batch)))
+    assert watched.log == ["+archive_session", "-archive_session", "+session_list", "-session_list"]
+
+
 def test_a_missing_tool_counts_as_one_that_changes_nothing(tmp_path):
     watched = Watched()
     tools = box(tmp_path, {"a": watched.tool("a")})
@@ -219,20 +228,23 @@ def test_breaking_off_cancels_all_that_runs(tmp_path, way):
 
 
 def test_milliseconds_are_those_of_the_call_alone(tmp_path):
-    """Not those of waiting for a place: the ninth call took as long as the first."""
-    now = [0.0]
+    """Not those of waiting for a place among the eight, nor of those before it."""
+    now, begun = [0.0], []
+    release = asyncio.Event()
 
     async def take(_arguments, _around):
-        await asyncio.sleep(0)
-        now[0] += 1
+        begun.append(True)
+        if len(begun) <= 8:
+            await release.wait()
         return "took"
 
     async def go():
-        tools = box(tmp_path, {"take": take}, changing=("take",))
-        return [took async for _, _, took in tools.run_batch(calls(*["take"] * 3), lambda: now[0])]
+        batch = box(tmp_path, {"take": take}).run_batch(calls(*["take"] * 9), lambda: now[0])
+        asyncio.get_running_loop().call_later(0.01, lambda: (now.append(now.pop() + 2.5), release.set()))
+        return [took async for _, _, took in batch]
 
     took = asyncio.run(go())
-    assert took == [1000, 1000, 1000]
+    assert took == [2500] * 8 + [0]
     assert all(type(ms) is int for ms in took)
 
 

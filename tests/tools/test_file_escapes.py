@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import threading
+import time
 import unicodedata
 from contextlib import contextmanager, suppress
 
@@ -343,6 +344,20 @@ def test_what_a_link_of_halo_leads_to_is_private(bench, name, to, path, linked):
         assert "kept from models" in bench.refusal("grep", pattern=".", path=asked)
     assert KEY not in bench.text("grep", pattern="sk-", path="conf")
     assert bench.text("file_read", path="conf-other/a") == "1\tfree"
+
+
+def test_links_in_circles_take_no_time(bench):
+    bench.write({".halo/agents/a/agent.yaml": "x\n"})
+    for number in range(200):
+        os.symlink(".", bench.root / f".halo/round{number}")
+        os.symlink("..", bench.root / f".halo/agents/back{number}")
+    began = time.monotonic()
+    assert "cannot be written" not in bench.text("file_write", path="a", content="")
+    assert time.monotonic() - began < 5
+    bench.around = bench.around._replace(access="workspace")
+    bench.toolbox._around = bench.around
+    path = ".halo/round1/agents/back2/round3/agents/a/agent.yaml"
+    assert "cannot be written" in bench.refusal("file_write", path=path, content="")
 
 
 def test_the_layers_of_a_linked_halo_are_written(bench):

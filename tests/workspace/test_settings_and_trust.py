@@ -5,7 +5,9 @@ import os
 import pytest
 from making import agent, skill, tree
 
-from halo.errors import LayerError, NoWorkspaceError, UsageError
+from halo.errors import LayerError, NoWorkspaceError, StartError, UsageError
+from halo.tools.guards import why_not_written
+from halo.tools.masks import masked
 from halo.workspace.agents import read_agent
 from halo.workspace.locate import find_workspace, halo_home
 from halo.workspace.places import find_places
@@ -202,6 +204,22 @@ class TestPlaces:
         places = find_places(str(ws.root), ws.environ())
         assert [entry.name for entry in places.tree().list("global:")] == ["USER.md"]
         assert places.tree().read("secrets:settings.yaml") == b"a: {}"
+
+    @pytest.mark.parametrize("name", [".home", "a/b", "link"])
+    def test_halos_home_must_not_lie_in_the_workspace(self, make_workspace, name):
+        """Tools read and write what lies there: keys, and what the user allowed."""
+        ws = make_workspace({"keep/f": "", ".halo/USER.md": ""})
+        (ws.root / "link").symlink_to("keep/home")
+        with pytest.raises(StartError, match="lies in the workspace"):
+            find_places(str(ws.root), ws.environ(HALO_HOME=str(ws.root / name)))
+        said = ws.cli("doctor", HALO_HOME=str(ws.root / name)).stdout
+        assert "set HALO_HOME to a folder elsewhere" in said
+
+    def test_a_home_below_the_workspace_is_one_that_tools_keep_away_from(self, make_workspace):
+        ws = make_workspace({"user/.halo/trust.yaml": "", ".halo/USER.md": ""})
+        assert find_places(str(ws.root), ws.environ(HALO_HOME=str(ws.root / "user/.halo"))).workspace
+        assert masked("user/.halo/secrets/settings.yaml")
+        assert why_not_written("user/.halo/trust.yaml", "full")
 
 
 class TestSkills:

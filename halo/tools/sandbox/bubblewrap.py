@@ -31,7 +31,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Where systems keep their programs. Not along PATH: that may lead into a workspace (an activated virtual
 # environment), where a command could leave a bubblewrap of its own for the next time.
-_FOLDERS = f"{PATH}:/run/wrappers/bin:/run/current-system/sw/bin:/nix/var/nix/profiles/default/bin"
+FOLDERS = f"{PATH}:/run/wrappers/bin:/run/current-system/sw/bin:/nix/var/nix/profiles/default/bin"
 
 # What the loader of any program takes code or orders from. Never for bubblewrap, which begins outside.
 _LOADER = re.compile(r"LD_|MALLOC_|GCONV_PATH|GLIBC_TUNABLES|LOCPATH|NLSPATH")
@@ -113,7 +113,7 @@ def find_bubblewrap() -> Bubblewrap:
 
 def installed() -> str | None:
     """Return where bubblewrap is; None where the system has none."""
-    return shutil.which("bwrap", path=_FOLDERS)
+    return shutil.which("bwrap", path=FOLDERS)
 
 
 def probe(program: str | None) -> Bubblewrap:
