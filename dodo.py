@@ -93,7 +93,15 @@ def _script(path, *arguments):
 
 def task_bench():
     """Run the benchmarks; each prints a table."""
-    for name, *arguments in (("startup",), ("compile", "--quick"), ("watching",), ("search",), ("kv_restore",)):
+    for name, *arguments in (
+        ("startup",),
+        ("compile", "--quick"),
+        ("watching",),
+        ("search",),
+        ("runner",),
+        ("cache_hits",),
+        ("kv_restore",),
+    ):
         action = (_script, [f"benchmarks/{name}.py", *arguments])
         yield {"name": name, "actions": [action], "io": {"capture": False}}
 

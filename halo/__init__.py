@@ -5,9 +5,8 @@
 The names are loaded when they are first used: the commands of Halo do without them.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from halo.version import __version__ as __version__
+# Not from `typing`: the shortest commands do without that, too.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from halo.library.agent import Agent as Agent
@@ -15,17 +14,19 @@ if TYPE_CHECKING:
     from halo.library.sync import SyncAgent as SyncAgent
     from halo.library.workspace import Workspace as Workspace
     from halo.tools.base import ToolFailure as ToolFailure
+    from halo.version import __version__ as __version__
 
 _EXPORTED = {
     "Agent": "halo.library.agent",
     "SyncAgent": "halo.library.sync",
     "ToolFailure": "halo.tools.base",
     "Workspace": "halo.library.workspace",
+    "__version__": "halo.version",
     "tool": "halo.library.functions",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _EXPORTED:
         raise AttributeError(f"module 'halo' has no attribute {name!r}")
     from importlib import import_module

@@ -11,6 +11,7 @@ import click
 
 from halo.cli.common import workspace_option
 from halo.errors import HaloError, NoWorkspaceError
+from halo.files.visible import visible
 from halo.version import __version__
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ def command(*, workspace: str | None) -> int:
     answering = [_local(), *_keys(workspace)]
     for finding in (*findings, *answering):
         mark = "ok     " if not finding.cure else "missing"
-        click.echo(f"{mark}  {finding.what}: {finding.state}")
+        click.echo(visible(f"{mark}  {finding.what}: {finding.state}"))
         if finding.cure:
-            click.echo(f"         get it: {finding.cure}")
+            click.echo(visible(f"         get it: {finding.cure}"))
     if all(finding.cure for finding in answering):
         click.echo("no provider can answer yet", err=True)
         return 1
@@ -68,8 +69,9 @@ def _bubblewrap() -> Finding:
 
 def _trust(workspace: str | None) -> list[Finding]:
     """Say what the user allowed the workspace; nothing where there is none."""
+    from halo.workspace.demands import Demands, read_demands
     from halo.workspace.places import find_places
-    from halo.workspace.trust import Demands, Grants, read_demands, read_grants
+    from halo.workspace.trust import Grants, read_grants
 
     try:
         places = find_places(workspace or os.getcwd(), os.environ)

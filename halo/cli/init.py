@@ -66,8 +66,9 @@ def command(*, directory: str, home: bool) -> None:
 
 def _let_agents_work(directory: str) -> None:
     """Allow a workspace that was made just now what its agents' tools do: it is the user's own."""
+    from halo.workspace.demands import read_demands
     from halo.workspace.places import find_places
-    from halo.workspace.trust import read_demands, record_trust
+    from halo.workspace.trust_file import record_trust
 
     places = find_places(directory, os.environ)
     access = read_demands(places.tree()).digests.get("access")

@@ -11,7 +11,7 @@ from halo.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from halo.workspace.trust import Demands
+    from halo.workspace.demands import Demands
 
 
 @click.command("trust")
@@ -28,7 +28,9 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
     change of what it asks for needs a new grant.
     """
     from halo.files.visible import visible
-    from halo.workspace.trust import Demands, read_demands, read_grants, record_trust
+    from halo.workspace.demands import Demands, read_demands
+    from halo.workspace.trust import read_grants
+    from halo.workspace.trust_file import record_trust
 
     builder = open_builder(workspace)
     if builder.bundle is not None and not revoke:
@@ -49,7 +51,7 @@ def command(*, workspace: str | None, yes: bool, revoke: bool) -> int:
             return 0
         if not yes and not sys.stdin.isatty():
             raise UsageError("nobody is here to ask", hint="read the lines above, then: halo trust --yes")
-        if not yes and not click.confirm(f"Trust {places.workspace} with this?", err=True):
+        if not yes and not click.confirm(f"Trust {visible(places.workspace)} with this?", err=True):
             return 1
     record_trust(places.home, places.workspace, None if revoke else demands.digests)
     click.echo("trust taken back" if revoke else "trusted", err=True)

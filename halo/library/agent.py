@@ -182,7 +182,7 @@ class Agent:
             spoke = False
             try:
                 self._memory.add(message)
-                async with aclosing(self._stage.run(self._memory.history)) as events:
+                async with aclosing(self._stage.run(self._memory.history, lambda: self._stats)) as events:
                     async for event in events:
                         self._memory.feed(event)
                         self._count(event)

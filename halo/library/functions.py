@@ -1,13 +1,13 @@
 """Python functions as tools: the schema from type hints, the descriptions from the docstring."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 import msgspec
 
 from halo.records.tools import ToolSpec
-from halo.tools.base import Answer, Surroundings, ToolFailure
+from halo.tools.base import Answer, Surroundings, Tool, ToolFailure
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -37,17 +37,20 @@ class FunctionTool(Generic[_P, _R]):
         """Call the function."""
         return self.function(*args, **kwargs)
 
-    def bound(self) -> Callable[[Mapping[str, Any], Surroundings], str | Answer | Awaitable[str | Answer]]:
+    def bound(self) -> Tool:
         """Return it as the toolbox runs it: a coroutine function if the function is one."""
         if inspect.iscoroutinefunction(self.function):
 
-            async def run(arguments: Mapping[str, Any], _: Surroundings) -> str | Answer:
+            async def run(arguments: Mapping[str, Any], around: Surroundings) -> str | Answer:  # noqa: ARG001
                 made = self.function(**self._typed(arguments))  # type: ignore[call-arg]  # checked by the schema
                 return _said(await made)  # type: ignore[misc]  # a coroutine function gives an awaitable
 
             return run
 
-        def run_in_thread(arguments: Mapping[str, Any], _: Surroundings) -> str | Answer:
+        def run_in_thread(
+            arguments: Mapping[str, Any],
+            around: Surroundings,  # noqa: ARG001
+        ) -> str | Answer:
             return _said(self.function(**self._typed(arguments)))  # type: ignore[call-arg]
 
         return run_in_thread

@@ -1,15 +1,17 @@
 """What the turns of a program's agent are made with: artifacts, slot values, tools, the model."""
 
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 
 from halo.errors import ProviderError, UsageError
 from halo.library.functions import FunctionTool
+from halo.library.results import Stats
 from halo.library.workspace import Workspace
 from halo.models.adapter import Adapter, Finished, Notice, Request
 from halo.records.artifacts import Artifact, Runtime
@@ -24,6 +26,7 @@ from halo.sessions.access import allow
 from halo.sessions.desk import Equipment, gather, lay_out
 from halo.sessions.servers import turn_servers
 from halo.sessions.spending import price_of, today
+from halo.sessions.status import Figures, status_text
 from halo.tools.base import Tool
 from halo.tools.toolbox import Toolbox
 
@@ -121,13 +124,15 @@ class Stage:
             self._adapter = self._desk.watched(opened, artifact)
         return self._adapter
 
-    async def run(self, history: History) -> AsyncGenerator[TurnEvent, None]:
-        """Run a turn whose message is the last of `history`."""
+    async def run(self, history: History, stats: Callable[[], Stats]) -> AsyncGenerator[TurnEvent, None]:
+        """Run a turn whose message is the last of `history`; `stats` says what was used up to now."""
         notices: list[str] = []
         servers = turn_servers(self._desk, self._equipment.artifact, self._equipment.grants, notices.append)
-        turn, toolbox, _ = self._lay_out(history, servers.tools)
         run = Ledger("run", self.runtime.budgets.run, time.monotonic, spent=self._spent)
         ledger = turn_ledger(self.runtime.budgets, run=run)
+        turn, toolbox, _ = self._lay_out(
+            history, servers.tools, lambda: self._status(history, stats(), ledger)
+        )
         running = run_turn(turn, self.adapter, toolbox, ledger=ledger, price=self._price)
         try:
             async with aclosing(servers), aclosing(running) as events:
@@ -139,10 +144,30 @@ class Stage:
             self._spent = run.spent
 
     def _lay_out(
-        self, history: History, servers: Mapping[str, Tool] | None = None
+        self,
+        history: History,
+        servers: Mapping[str, Tool] = MappingProxyType({}),
+        status: Callable[[], str] = lambda: "no turn runs",
     ) -> tuple[Turn, Toolbox, list[str]]:
         functions = {tool.spec.name: tool.bound() for tool in self.tools}
-        return lay_out(self._desk, self._equipment, history, self._values, {**(servers or {}), **functions})
+        further = {**servers, **functions}
+        return lay_out(self._desk, self._equipment, history, self._values, further, status)
+
+    def _status(self, history: History, stats: Stats, ledger: Ledger) -> str:
+        figures = Figures(
+            turn=stats.turns + 1,
+            messages=len(history.messages),
+            calls=stats.calls,
+            usage=stats.usage,
+            expected=stats.expected,
+            filled=history.counted or None,
+            window=self.runtime.context_tokens,
+            cost=stats.cost or 0.0,
+            currency=stats.currency,
+            unpriced=stats.calls if stats.cost is None else 0,
+            left=ledger.left(),
+        )
+        return status_text(figures, datetime.now(UTC), self._desk.zone_name())
 
     async def call(
         self, history: tuple[Message, ...], *, schema: dict[str, Any] | None, max_tokens: int | None

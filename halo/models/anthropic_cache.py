@@ -1,9 +1,10 @@
 """Where an Anthropic request is marked for the prompt cache. Pure.
 
 The protocol caches everything up to a mark, in the order tools, system, messages. At most four marks; a
-longer-lived one stands before a shorter-lived one; below the model's minimum nothing is cached and nothing is
-said, so no mark is set there (`halo check` tells of such a prompt: H602). A mark finds what an earlier request
-left at most 20 blocks before it, which parallel calls exceed in one step: a second mark closes that gap.
+longer-lived one stands before a shorter-lived one; below the model's minimum nothing is cached and nothing
+is said, so no mark is set there (`halo check` tells of such a prompt: H602). A mark finds what an earlier
+request left at most 20 blocks before it, which parallel calls exceed in one step: a second mark closes that
+gap.
 Source: the provider's guide to prompt caching, as of August 2026.
 """
 

@@ -50,7 +50,7 @@ def http_options(endpoint: str, read_timeout: float = READ_TIMEOUT) -> dict[str,
 
 
 @lru_cache(maxsize=4)
-def _certificates(*named: str | None | bool) -> "ssl.SSLContext":
+def _certificates(*named: str | bool | None) -> "ssl.SSLContext":
     """Load what certificates are checked against, once in a process: that takes longer than a short call.
 
     `named` are the values of `_CERTIFICATES` in the environment, False where it is not asked.

@@ -138,8 +138,8 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     """What a model can do, as the model catalogue has it; None where nobody knows.
 
     `tools`: calls by the provider's own protocol; `images`: it sees them; `thinking`: it can reason before it
-    answers; `prompt_cache`: a prefix that was sent before costs less; `cache_marks`: the request may mark where
-    that prefix ends, or name a resource that holds it; `cache_retention`: it may ask for a day of it.
+    answers; `prompt_cache`: a prefix that was sent before costs less; `cache_marks`: the request may mark
+    where that prefix ends, or name a resource that holds it; `cache_retention`: it may ask for a day of it.
     """
 
     tools: bool | None = None
@@ -154,7 +154,7 @@ UNKNOWN_CAPABILITIES = Capabilities()
 
 
 class McpTool(msgspec.Struct, frozen=True):
-    """A tool of an MCP server: `name` in the tool list is `tool` of `server`; `digest` is that of the lock."""
+    """A tool of an MCP server: `name` in the tool list is `tool` of `server`; `digest` is the lock's."""
 
     name: str
     server: str

@@ -171,7 +171,8 @@ class Repaired(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `kind`: `arguments` (malformed JSON was mended; `before` is what the model wrote), `storm` (the same call
     again and again did not run), `orphan` (a call without a result, or a result without a call), `id` (an
-    earlier call has the same id, `before`), `order` (results stood elsewhere), `empty` (a message of nothing).
+    earlier call has the same id, `before`), `order` (results stood elsewhere), `empty` (a message of
+    nothing).
     """
 
     kind: str

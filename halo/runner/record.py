@@ -69,6 +69,11 @@ class History:
         self._messages += new
         self._calls.update(call.id for message in new for call in message.calls)
 
+    @property
+    def counted(self) -> int:
+        """The tokens of the last request and its reply, as a provider counted them; 0 before the first."""
+        return self._counted
+
     def measured(self, tokens: int, messages: int | None = None) -> None:
         """Take over what a provider counted for a request and its reply.
 

@@ -34,11 +34,12 @@ from halo.tools.base import Surroundings, Tool
 from halo.tools.consent import Ask, gate
 from halo.tools.secrets import masker
 from halo.tools.toolbox import Toolbox
+from halo.workspace.demands import names_a_file
 from halo.workspace.ids import is_id, outside_folders
 from halo.workspace.settings.files import GLOBAL_SETTINGS
 from halo.workspace.settings.general import read_general, read_general_of
 from halo.workspace.time_zone import is_zone_name, machine_zone_name
-from halo.workspace.trust import Grants, names_a_file, read_grants
+from halo.workspace.trust import Grants, read_grants
 
 
 class Equipment(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ def is_plain(line: str) -> bool:
         if (quote != "'" and char in _LIVE) or (not quote and char in _OPERATORS):
             return False
     words = _words(line)
-    return bool(words) and _ASSIGNMENT.match(words[0]) is None
+    return words is not None and words != [] and _ASSIGNMENT.match(words[0]) is None
 
 
 def commands(line: str) -> list[str]:

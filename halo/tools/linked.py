@@ -37,10 +37,10 @@ def _names(files: Files) -> Iterator[str]:
     Each real folder is entered once, by the shortest way: links in a circle must not take for ever.
     """
     yield from (".halo", ".git")
-    folders, entered = [(".halo", 1)], set[str]()
-    for folder, depth in folders:
+    folders, entered = [(".halo", "", 1)], set[str]()
+    for folder, known, depth in folders:
         try:
-            real = files.resolve(folder)
+            real = known or files.resolve(folder)
             entries = [] if real in entered else files.entries(real)
         except (OSError, TreeError):
             continue  # nothing there, or nothing that Halo could read either
@@ -50,7 +50,7 @@ def _names(files: Files) -> Iterator[str]:
             if link:
                 yield path
             if kind == "dir" and depth < _DEPTH and name not in _NOT_ENTERED:
-                folders.append((path, depth + 1))
+                folders.append((path, "" if link else f"{real}/{name}", depth + 1))
 
 
 def _leads_to(files: Files, name: str) -> str:

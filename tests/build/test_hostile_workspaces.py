@@ -27,8 +27,8 @@ from halo.errors import HaloError
 from halo.files.tree import DiskTree, NotFound
 from halo.records.artifacts import Pointer
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget
+from halo.workspace.demands import read_demands
 from halo.workspace.settings.values import list_values
-from halo.workspace.trust import read_demands
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, FIFOs and limits of POSIX")
 

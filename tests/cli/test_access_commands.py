@@ -1,6 +1,9 @@
 """Access and trust on the command line: what `init` grants, what `trust` and `doctor` show, what `run` takes."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from making import agent
@@ -155,3 +158,35 @@ def test_without_bubblewrap_a_turn_goes_on_and_the_model_is_told(ws, model, capf
     text = model.requests[1].json["messages"][-1]["content"]
     assert "install your system's package bubblewrap" in text
     assert not (ws.root / "made").exists()
+
+
+def test_no_name_of_a_folder_acts_on_the_terminal_that_asks_for_trust(ws, tmp_path):
+    """The name came with the archive; what it draws over the question would be what the user answers."""
+    folder = tmp_path / "ws\x1b[2J\u202e\nTrust nothing?"
+    ws.root.rename(folder)
+    leader, follower = os.openpty()
+    try:
+        asking = subprocess.Popen(
+            [sys.executable, "-m", "halo", "trust"], cwd=folder, env=ws.environ(), stdin=follower,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        os.write(leader, b"n\n")
+        out, err = asking.communicate(timeout=60)
+    finally:
+        os.close(leader)
+        os.close(follower)
+    assert asking.returncode == 1
+    assert b"agent clerk may use shell_exec" in out
+    assert rb"ws\x1b[2J\u202e\nTrust nothing? with this?" in err
+    assert b"\x1b" not in out + err
+
+
+def test_a_folder_with_a_name_that_is_not_unicode_can_be_trusted(ws, tmp_path):
+    folder = os.fsencode(tmp_path / "ws") + b"\xff"
+    os.rename(ws.root, folder)
+    said = [subprocess.run([sys.executable, "-m", "halo", *command], cwd=folder, env=ws.environ(),
+                           capture_output=True, check=False, timeout=60)
+            for command in (["trust", "-y"], ["trust", "-y"], ["doctor"])]  # fmt: skip
+    assert [done.returncode for done in said[:2]] == [0, 0], said
+    assert b"allowed already" in said[1].stderr
+    assert b"agents may change files and run commands here" in said[2].stdout

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
@@ -373,6 +374,7 @@ def racing(*steps):
         while not done.is_set():
             for step in steps:
                 step()
+            time.sleep(1e-5)  # else both threads may go in step, and one sees the same state for ever
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -497,3 +497,11 @@ def test_results_by_object_and_by_text_are_the_same(place):
         return await agent.submit_tool_results([ToolResult(c.id, "2") for c in reply.calls])
 
     assert run(go()).text == "2"
+
+
+def test_the_agent_can_ask_for_its_own_figures(place):
+    agent, _ = load(place, calling("session_status"), says("fine"))
+    run(agent.generate_text("How is it going?"))
+    told = agent.history[2].content[0].text
+    assert "turn 1" in told.lower()
+    assert "25" in told or "24" in told  # steps left of the turn

@@ -14,7 +14,9 @@ from halo.sessions.choice import choose
 from halo.sessions.desk import Desk
 from halo.sessions.talk import run_talk
 from halo.tools.sandbox.bubblewrap import find_bubblewrap
-from halo.workspace.trust import Grants, read_demands, read_grants, record_trust
+from halo.workspace.demands import read_demands
+from halo.workspace.trust import Grants, read_grants
+from halo.workspace.trust_file import record_trust
 
 SECRET = "hunter2-correct-horse"
 CHANGING = ["file_read", "file_write", "shell_exec"]

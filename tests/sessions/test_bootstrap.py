@@ -11,7 +11,8 @@ from halo.records.messages import Message, ToolCall
 from halo.sessions.choice import choose
 from halo.sessions.desk import Desk
 from halo.sessions.talk import run_talk
-from halo.workspace.trust import read_demands, record_trust
+from halo.workspace.demands import read_demands
+from halo.workspace.trust_file import record_trust
 
 USER = "---\nuser_name: Ada\nai_name: Halo\n---\n\n- Write in English; short answers.\n"
 FIRST_RUN = "## First run"

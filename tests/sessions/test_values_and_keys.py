@@ -7,7 +7,9 @@ from halo.errors import LayerError, MissingKeyError
 from halo.records.artifacts import Slot
 from halo.sessions.keys import provider_key
 from halo.sessions.values import Moment, slot_values
-from halo.workspace.trust import Demands, Grants, read_demands, read_grants, read_trust, render_trust
+from halo.workspace.demands import Demands, read_demands
+from halo.workspace.trust import Grants, read_grants
+from halo.workspace.trust_file import read_trust, render_trust
 
 MOMENT = Moment("/w", "/w/d", "2026-11-30T10:00:00.000Z", "Lead")
 AGENT = 'model: {provider: openai, id: m, endpoint: "https://example.org/v1"}\n'

@@ -182,7 +182,9 @@ def test_a_tool_needs_what_it_needs_whatever_an_artifact_says(bench, name):
 
 
 def test_a_builtin_tool_is_checked_against_its_own_schema(bench):
-    forged = ToolSpec("file_read", "harmless", {"type": "object", "properties": {"path": {"pattern": "(a+)+$"}}})
+    forged = ToolSpec(
+        "file_read", "harmless", {"type": "object", "properties": {"path": {"pattern": "(a+)+$"}}}
+    )
     toolbox = Toolbox((forged,), bench.around)
     result = asyncio.run(toolbox.run(ToolCall("c", "file_read", f'{{"path": "{"a" * 40}!"}}')))
     assert "does not exist" in result.text

@@ -6,10 +6,11 @@ import pytest
 from making import agent, tree
 
 from halo.errors import LayerError
+from halo.workspace.demands import Demands, read_demands
 from halo.workspace.mcp.defined import defined_servers
 from halo.workspace.mcp.servers import is_loopback_address
 from halo.workspace.settings.general import read_general
-from halo.workspace.trust import Demands, Grants, read_demands
+from halo.workspace.trust import Grants
 
 HERE = ".halo/settings.yaml"
 MACHINE = "secrets:settings.yaml"

@@ -6,7 +6,8 @@ import pytest
 from making import agent, tree
 
 from halo.errors import LayerError, UnknownNameError
-from halo.workspace.trust import Demands, Grants, read_demands
+from halo.workspace.demands import Demands, read_demands
+from halo.workspace.trust import Grants
 
 AWAY = "https://models.example.com/v1"
 FAR = {"provider": "openai", "id": "m", "endpoint": AWAY}

@@ -9,6 +9,7 @@ from halo.errors import LayerError, NoWorkspaceError, StartError, UsageError
 from halo.tools.guards import why_not_written
 from halo.tools.masks import masked
 from halo.workspace.agents import read_agent
+from halo.workspace.demands import Demands, read_demands
 from halo.workspace.locate import find_workspace, halo_home
 from halo.workspace.places import find_places
 from halo.workspace.settings.files import (
@@ -22,15 +23,8 @@ from halo.workspace.settings.files import (
 from halo.workspace.settings.params import read_params
 from halo.workspace.skills.reading import list_resources, read_skill
 from halo.workspace.tool_demands import OWN_AGENTS
-from halo.workspace.trust import (
-    Demands,
-    Grants,
-    read_demands,
-    read_grants,
-    read_trust,
-    render_trust,
-    trust_file,
-)
+from halo.workspace.trust import Grants, read_grants
+from halo.workspace.trust_file import read_trust, render_trust, trust_file
 
 
 def settings(text, path=".halo/settings.yaml"):

@@ -9,8 +9,9 @@ from halo.errors import MissingKeyError
 from halo.records.artifacts import Slot
 from halo.sessions.keys import provider_key
 from halo.sessions.values import Moment, slot_values
+from halo.workspace.demands import Demands, read_demands
 from halo.workspace.settings.files import WORKSPACE_SETTINGS
-from halo.workspace.trust import Demands, Grants, read_demands
+from halo.workspace.trust import Grants
 
 MACHINE = "secrets:settings.yaml"
 STRANGER = {
