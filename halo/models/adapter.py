@@ -3,13 +3,11 @@
 Prefix and history arrive separately, so that each adapter decides how to have the prefix cached.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from halo.files.canonical import canonical_json
-from halo.files.digests import sha256
 from halo.models.prefix import Prefix
 from halo.records.artifacts import Binding
 from halo.records.messages import Message
@@ -70,8 +68,8 @@ class Retrying(msgspec.Struct, frozen=True):
 class Finished(msgspec.Struct, frozen=True):
     """The reply is whole.
 
-    `model` is the id that the provider reported. `request_digest` is the SHA-256 of the request's body in
-    canonical JSON (the client may order and space it differently on the wire). `restored`: prompt tokens
+    `model` is the id that the provider reported. `request_digest` is the SHA-256 of the request as it
+    was rendered (`halo.models.rendering`). `restored`: prompt tokens
     whose state was loaded from disk before the call. `body` is what was sent, for comparison with the next
     one; nobody changes it. `expected` tokens should have come from the cache, and `prefix` is a digest of the
     filled prefix: `halo.models.watching` sets both. After `max_tokens` the last call in `message` may have
@@ -114,19 +112,3 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Let go of connections, threads and engines. May be called twice."""
-
-
-def body_digest(body: dict[str, Any]) -> str:
-    """Return the SHA-256 of a request body in canonical JSON."""
-    return sha256(canonical_json(body))
-
-
-def alternate(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Merge consecutive messages of the same role, as protocols with strict turns want them."""
-    merged: list[Message] = []
-    for message in messages:
-        if merged and merged[-1].role == message.role:
-            merged[-1] = Message(message.role, merged[-1].content + message.content)
-        else:
-            merged.append(message)
-    return tuple(merged)

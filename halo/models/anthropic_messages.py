@@ -1,7 +1,7 @@
 """Provider `anthropic`: Messages through the real client, at Anthropic or any server that speaks it."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from halo.models.adapter import ModelEvent, Notice, Request
@@ -10,19 +10,13 @@ from halo.models.anthropic_wire import PROVIDER, MessagesStream, messages_body, 
 from halo.models.count_requests import count_failed, counted, read_count
 from halo.models.endpoints import is_own
 from halo.models.failures import Call, translate
-from halo.models.provider_clients import READ_TIMEOUT, http_options, without_custom_headers
+from halo.models.provider_clients import READ_TIMEOUT, events_of, http_options, without_custom_headers
 from halo.models.rendering import Rendering
 
 if TYPE_CHECKING:
     import anthropic
 
-# What the client has no parameter for (2.14 dropped sampling), but servers of this protocol take.
-_EXTRA = ("temperature", "top_p", "top_k", "seed")
-
-# The events of the protocol; the client's stream adds derived ones of its own.
-_RAW = frozenset(
-    {"message_start", "content_block_start", "content_block_delta", "message_delta", "message_stop"}
-)
+    from halo.records.messages import Message
 
 
 class AnthropicMessages:
@@ -45,7 +39,8 @@ class AnthropicMessages:
         self._rendering = Rendering(render)
         self._client: anthropic.AsyncAnthropic | None = None
         self._seed_noticed = False
-        self._last_id: str | None = None  # of the last reply: the provider compares the next request with its
+        # The last reply's id, and what it answered: the provider compares the request that goes on with that.
+        self._last: tuple[str, tuple[Message, ...]] | None = None
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """Run one call; see `Adapter.stream`."""
@@ -58,20 +53,28 @@ class AnthropicMessages:
                 self._seed_noticed = True
                 yield Notice("Anthropic has no `seed`; it is not sent")
         sent = marked(body, request.prefix.static_prefix, request.binding.cache, self._minimum)
-        if self._own:
-            sent["diagnostics"] = {"previous_message_id": self._last_id}
+        sent = {**sent, "stream": True}
+        if self._own and request.binding.cache != "off":
+            sent["diagnostics"] = {"previous_message_id": self._previous(request)}
         call = Call(self.provider, self.endpoint, request.binding.model, self._key)
         reply = MessagesStream(call)
         try:
-            async with aclosing(self._events(sent)) as events:
+            async with aclosing(events_of(self._open(), "/v1/messages", sent)) as events:
                 async for event in events:
                     for neutral in reply.feed(event):
                         yield neutral
         except Exception as error:
             raise translate(error, call) from error
         finished = reply.finish(rendered.digest_with(body), body)
-        self._last_id = reply.id or None
+        self._last = (reply.id, request.messages) if reply.id else None
         yield finished
+
+    def _previous(self, request: Request) -> str | None:
+        """Return the id of the reply that a request follows; other conversations lose no cache by it."""
+        if self._last is None:
+            return None
+        identity, before = self._last
+        return identity if request.messages[: len(before)] == before else None
 
     def _body(self, request: Request, messages: list[dict[str, Any]]) -> dict[str, Any]:
         body = messages_body(request, messages)
@@ -88,15 +91,6 @@ class AnthropicMessages:
             return read_count(await self._open().messages.count_tokens(**body), call)
         except Exception as error:
             raise count_failed(error, call) from error
-
-    async def _events(self, body: dict[str, Any]) -> AsyncGenerator[object, None]:
-        known = dict(body)
-        extra = {name: known.pop(name) for name in _EXTRA if name in known}
-        async with self._open().messages.stream(**known, extra_body=extra or None) as stream:
-            async for event in stream:
-                if event.type in _RAW:
-                    exclude = {"message": {"content"}} if event.type == "message_stop" else None
-                    yield event.model_dump(exclude=exclude, warnings=False)
 
     def _open(self) -> "anthropic.AsyncAnthropic":
         if self._client is None:
@@ -135,4 +129,7 @@ def _output_format(schema: dict[str, Any], *, own: bool) -> dict[str, Any]:
         return {"type": "json_schema", "schema": schema}
     import anthropic
 
-    return {"type": "json_schema", "schema": anthropic.transform_schema(schema)}
+    # It stumbles over parts of JSON Schema (several types, none at all): then the provider judges.
+    with suppress(Exception):
+        schema = anthropic.transform_schema(schema)
+    return {"type": "json_schema", "schema": schema}

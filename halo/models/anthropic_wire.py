@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from halo.models.adapter import Finished, ModelEvent, Notice, Request, StopReason, TextDelta, ThinkingDelta
+from halo.models.call_arguments import sent_arguments
+from halo.models.event_reading import read_event
 from halo.models.failures import Call, broke_off, malformed
 from halo.records.artifacts import Reasoning
 from halo.records.messages import Block, Image, Message, ProviderData, Text, Thinking, ToolCall, ToolResult
@@ -92,7 +94,12 @@ def _block(block: Block) -> dict[str, Any] | None:
         source = {"type": "base64", "media_type": block.media_type, "data": block.data}
         return {"type": "image", "source": source}
     if isinstance(block, ToolCall):
-        return {"type": "tool_use", "id": block.id, "name": block.name, "input": _input(block.arguments)}
+        return {
+            "type": "tool_use",
+            "id": block.id,
+            "name": block.name,
+            "input": sent_arguments(block.arguments),
+        }
     if isinstance(block, ToolResult):
         return _tool_result(block)
     mine = block.provider_data is not None and block.provider_data.provider == PROVIDER
@@ -105,14 +112,6 @@ def _tool_result(block: ToolResult) -> dict[str, Any]:
     if block.is_error:
         rendered["is_error"] = True
     return rendered
-
-
-def _input(arguments: str) -> dict[str, Any]:
-    """Decode arguments; what was never JSON goes back under a name, as the protocol takes objects only."""
-    try:
-        return msgspec.json.decode(arguments, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return {"malformed_arguments": arguments}
 
 
 class _UsageData(msgspec.Struct):
@@ -148,6 +147,7 @@ class _Part(msgspec.Struct):
     data: str | None = None
     id: str | None = None
     name: str | None = None
+    input: Any = None
     partial_json: str | None = None
     stop_reason: str | None = None
 
@@ -175,10 +175,7 @@ class MessagesStream:
 
     def feed(self, event: object) -> list[ModelEvent]:
         """Take a decoded event and return what it adds. Raises ProviderError when it is malformed."""
-        try:
-            parsed = msgspec.convert(event, _Event)
-        except msgspec.ValidationError as error:
-            raise malformed(self._call, str(error)) from error
+        parsed = read_event(event, _Event, self._call)
         if parsed.type == "message_start" and parsed.message is not None:
             self.id, self._model = parsed.message.id, parsed.message.model
             self._count(parsed.message.usage)
@@ -246,7 +243,9 @@ class MessagesStream:
         if part.type == "tool_use":
             if not part.id or not part.name:
                 raise malformed(self._call, "a tool call without an id or a name")
-            return ToolCall(part.id, part.name, part.partial_json or "{}")
+            # Servers that do not stream arguments send them whole, where the call begins.
+            whole = msgspec.json.encode(part.input).decode() if part.input else "{}"
+            return ToolCall(part.id, part.name, part.partial_json or whole)
         raise malformed(self._call, f"a content block of the unknown type {part.type!r}")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from halo.records.messages import Block, Message, ToolCall
+from halo.records.messages import Block, ToolCall
 
 
 def named(blocks: Iterable[Block], digest: str) -> tuple[Block, ...]:
@@ -15,8 +15,3 @@ def named(blocks: Iterable[Block], digest: str) -> tuple[Block, ...]:
         else block
         for number, block in enumerate(blocks, 1)
     )
-
-
-def calls_in(messages: Iterable[Message]) -> int:
-    """Count the tool calls of a history."""
-    return sum(len(m.calls) for m in messages)

@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from halo.models.adapter import Finished, ModelEvent, StopReason, TextDelta, ThinkingDelta
+from halo.models.call_arguments import arguments_object
 from halo.models.call_ids import named
+from halo.models.event_reading import read_event
 from halo.models.failures import Call, broke_off, in_stream, malformed
 from halo.records.messages import Block, Message, ProviderData, Text, Thinking, ToolCall
 from halo.records.usage import Usage
@@ -105,7 +107,7 @@ class _Gathered:
         if part.id and self.id:
             return part.id != self.id
         named = part.function is not None and part.function.name
-        return bool(named and self.name) and _is_object(self.arguments)
+        return bool(named and self.name) and arguments_object(self.arguments) is not None
 
 
 class ChatStream:
@@ -130,10 +132,7 @@ class ChatStream:
 
     def feed(self, chunk: object) -> list[ModelEvent]:
         """Take a decoded chunk and return what it adds. Raises ProviderError when it is malformed."""
-        try:
-            parsed = msgspec.convert(chunk, _Chunk)
-        except msgspec.ValidationError as error:
-            raise malformed(self._call, str(error)) from error
+        parsed = read_event(chunk, _Chunk, self._call)
         if parsed.object == "error":
             raise in_stream({"message": str(parsed.message), "code": parsed.code}, self._call)
         self._model = parsed.model or self._model
@@ -221,11 +220,3 @@ def _text_of(arguments: object) -> str:
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
     return msgspec.json.encode(arguments).decode()
-
-
-def _is_object(arguments: str) -> bool:
-    try:
-        msgspec.json.decode(arguments, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return False
-    return True

@@ -3,10 +3,15 @@
 import json
 from typing import Any
 
+from halo.models.characters import whole_text
+
 
 def message_of(body: object) -> str:
     """Find the reason in an error body: `{"error": {"message": …}}`, `{"message": …}`, or text."""
-    body = _decoded(body)
+    return whole_text(_message_of(_decoded(body)))
+
+
+def _message_of(body: object) -> str:
     if isinstance(body, str):
         return body
     if not isinstance(body, dict):

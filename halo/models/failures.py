@@ -18,7 +18,6 @@ from halo.models.retry_after import seconds_to_wait
 
 _LONGEST = 400  # characters of the other side's text that are shown
 
-
 # Words of the machine for an account that pays nothing more: no wait helps, even where the status is 429.
 _UNPAID = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_error", "account_deactivated"}
@@ -43,7 +42,7 @@ _STATUS_OF = {
 _PASSING = frozenset({408, 409, 425})
 
 # What the clients raise when an event is not what they take for granted.
-_STUMBLES = (ValueError, TypeError, AttributeError, LookupError, msgspec.MsgspecError)
+_STUMBLES = (ValueError, TypeError, AttributeError, LookupError, RecursionError, msgspec.MsgspecError)
 
 
 class Call(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from halo.models.adapter import ModelEvent, Notice, Request
 from halo.models.failures import Call, malformed
 from halo.models.gemini_cache import Index, naming
 from halo.models.gemini_client import GeminiClient, failed, status_of
-from halo.models.gemini_keeper import Held, Keeper
+from halo.models.gemini_keeper import Held, Keeper, Prefixes
 from halo.models.gemini_stream import GeminiStream
 from halo.models.gemini_wire import PROVIDER, ContentRenderer, gemini_body
 from halo.models.provider_clients import READ_TIMEOUT
@@ -44,7 +44,8 @@ class Gemini:
         """
         self.endpoint = endpoint
         self._client = GeminiClient(endpoint, key, read_timeout)
-        self._keeper = Keeper(self._client, Index(cache), minimum, now)
+        self._index, self._prefixes = Index(cache), Prefixes(endpoint, key)
+        self._minimum, self._now = minimum, now
         self._rendering = Rendering(ContentRenderer(model))
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
@@ -56,9 +57,10 @@ class Gemini:
         body = gemini_body(request, rendered.messages)
         digest = rendered.digest_with(body, "contents")
         call = self._call(request)
-        held = await self._keeper.find(request, body)
+        keeper = Keeper(self._client, self._index, self._prefixes, self._minimum, self._now)
+        held = await keeper.find(request, body)
         while True:
-            for notice in self._said():
+            for notice in _said(keeper):
                 yield notice
             reply = GeminiStream(call, digest)
             begun = False
@@ -71,11 +73,11 @@ class Gemini:
             except Exception as error:
                 if held is None or begun or status_of(error) not in _DOUBTFUL:
                     raise failed(error, call) from error
-                held = await self._keeper.again(request, held, error)
+                held = await keeper.again(request, held, error)
             else:
                 break
-        self._keeper.settle()
-        for notice in self._said():
+        keeper.settle()
+        for notice in _said(keeper):
             yield notice
         for event in reply.finish(body, written=held.written if held is not None else 0):
             yield event
@@ -100,9 +102,10 @@ class Gemini:
     def _call(self, request: Request) -> Call:
         return Call(self.provider, self.endpoint, request.binding.model, self._client.key)
 
-    def _said(self) -> Iterator[Notice]:
-        said, self._keeper.said = self._keeper.said, []
-        return map(Notice, said)
+
+def _said(keeper: Keeper) -> Iterator[Notice]:
+    said, keeper.said = keeper.said, []
+    return map(Notice, said)
 
 
 def _sent(request: Request, body: Json, held: Held | None) -> Json:

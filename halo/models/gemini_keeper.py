@@ -61,31 +61,55 @@ class _Rendered(NamedTuple):
     key: str
 
 
+class Prefixes:
+    """What can be cached of the prefixes that go to one endpoint with one key. The last one is remembered."""
+
+    def __init__(self, endpoint: str, account: str) -> None:
+        self._endpoint, self._account = endpoint, account
+        self._last: _Rendered | None = None
+
+    def of(self, request: Request, body: Json) -> _Rendered:
+        """Return that of a request rendered in `body`."""
+        prefix, with_tools = request.prefix, "tools" in body
+        known = self._last
+        if known is None or known.prefix is not prefix or known.with_tools != with_tools:
+            model = request.binding.model
+            few_shots = Rendering(ContentRenderer(model)).of(prefix.few_shots).messages
+            static = static_content(prefix, body, few_shots)
+            key = content_key(static, model=model, endpoint=self._endpoint, key=self._account)
+            known = self._last = _Rendered(prefix, with_tools, static, key)
+        return known
+
+
 class Keeper:
-    """The cached contents of one model at one endpoint, for one call at a time.
+    """The cached contents of one model at one endpoint, for one call.
 
     `minimum`: tokens of the shortest prefix that the model caches; without it nothing is kept. `now` returns
     seconds since the epoch. What there is to tell the user is in `said`, until somebody takes it.
     """
 
     def __init__(
-        self, client: GeminiClient, index: Index, minimum: int | None, now: Callable[[], float]
+        self,
+        client: GeminiClient,
+        index: Index,
+        prefixes: Prefixes,
+        minimum: int | None,
+        now: Callable[[], float],
     ) -> None:
         self._client = client
         self._index = index
+        self._prefixes = prefixes
         self._minimum = minimum
         self._now = now
-        self._rendered: _Rendered | None = None
         self._suspect: str | None = None
         self.said: list[str] = []
 
     async def find(self, request: Request, body: Json) -> Held | None:
         """Return the cached content that holds the prefix of a request rendered in `body`; make it if due."""
-        self._suspect = None
         cache, minimum = request.binding.cache, self._minimum
         if minimum is None or cache == "off" or not is_cacheable(request):
             return None
-        found = self._static(request, body)
+        found = self._prefixes.of(request, body)
         if found.static.tokens < minimum:
             return None
         kept, now = self._index.get(found.key), self._now()
@@ -117,18 +141,6 @@ class Keeper:
         if self._suspect is not None:
             self._note_refusal(self._suspect, _REFUSED)
             self.said.append("warning: gemini refuses a request with the cached prefix; it is sent in full")
-
-    def _static(self, request: Request, body: Json) -> _Rendered:
-        prefix, with_tools = request.prefix, "tools" in body
-        known = self._rendered
-        if known is None or known.prefix is not prefix or known.with_tools != with_tools:
-            model = request.binding.model
-            few_shots = Rendering(ContentRenderer(model)).of(prefix.few_shots).messages
-            static = static_content(prefix, body, few_shots)
-            endpoint, account = self._client.endpoint, self._client.key
-            key = content_key(static, model=model, endpoint=endpoint, key=account)
-            known = self._rendered = _Rendered(prefix, with_tools, static, key)
-        return known
 
     async def _make(self, request: Request, static: Static, key: str) -> Held | None:
         try:

@@ -12,6 +12,7 @@ import msgspec
 from halo.errors import ProviderError
 from halo.models.adapter import Finished, ModelEvent, Notice, StopReason, TextDelta, ThinkingDelta
 from halo.models.call_ids import named
+from halo.models.event_reading import read_event
 from halo.models.failures import Call, broke_off, malformed
 from halo.models.gemini_wire import PROVIDER, SIGNATURE
 from halo.records.messages import Block, Message, ProviderData, Text, Thinking, ToolCall
@@ -104,10 +105,7 @@ class GeminiStream:
 
     def feed(self, chunk: object) -> list[ModelEvent]:
         """Take a decoded chunk and return what it adds. Raises ProviderError when it is malformed."""
-        try:
-            parsed = msgspec.convert(chunk, _Chunk)
-        except msgspec.ValidationError as error:
-            raise malformed(self._call, str(error)) from error
+        parsed = read_event(chunk, _Chunk, self._call)
         self._model = parsed.model_version or self._model
         self._count(parsed.usage_metadata)
         return [*self._feedback(parsed.prompt_feedback), *self._candidates(parsed.candidates or [])]

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from halo.models.adapter import Request
+from halo.models.call_arguments import sent_arguments
 from halo.records.artifacts import Binding, Reasoning
 from halo.records.messages import Block, Image, Message, ProviderData, Text, Thinking, ToolCall, ToolResult
 from halo.records.tools import ToolSpec
@@ -149,7 +148,7 @@ def _said(block: Block) -> Json | None:
         signed = _signed(block.provider_data)
         return {"text": block.text, **signed} if block.text.strip() or signed else None
     if isinstance(block, ToolCall):
-        call = {"id": block.id, "name": block.name, "args": _arguments(block.arguments)}
+        call = {"id": block.id, "name": block.name, "args": sent_arguments(block.arguments)}
         return {"functionCall": call, **_signed(block.provider_data)}
     if isinstance(block, Thinking) and (signed := _signed(block.provider_data)):
         return {"text": block.text, "thought": True, **signed}
@@ -164,11 +163,3 @@ def _signed(data: ProviderData | None) -> Json:
 
 def _image(block: Image) -> Json:
     return {"inlineData": {"mimeType": block.media_type, "data": block.data}}
-
-
-def _arguments(arguments: str) -> Json:
-    """Decode arguments; what was never JSON goes back under a name, as the protocol takes objects only."""
-    try:
-        return msgspec.json.decode(arguments, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return {"malformed_arguments": arguments}

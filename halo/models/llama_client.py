@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 
 from halo.errors import ProviderError
-from halo.models.failures import Call, broke_off, from_status, malformed, translate
+from halo.models.failures import Call, from_status, in_stream, malformed, translate
 
 # Stands in for what follows the static prefix when a chat is rendered; the rendering is cut there.
 _MARK = "@@halo-static-prefix-ends-here@@"
@@ -50,7 +50,7 @@ class LlamaClient:
         except ValueError as error:
             raise malformed(self._call, str(error)) from error
         if isinstance(chunk, dict) and chunk.get("error"):
-            raise broke_off(self._call, str(chunk["error"]))
+            raise in_stream(chunk, self._call)
         return chunk
 
     async def render_static(self, static_prefix: str, tools: list[dict[str, Any]]) -> str:

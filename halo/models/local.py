@@ -28,6 +28,8 @@ from halo.records.tools import ToolSpec
 from halo.records.usage import Usage
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     from halo.models.llama_client import LlamaClient
 
 
@@ -53,6 +55,7 @@ class Local:
         self._file: ModelFile | None = None
         self._engine: llama.Engine | None = None
         self._client: LlamaClient | None = None
+        self._temporary: TemporaryDirectory[str] | None = None  # of states, where the cache takes none
         self._rendering = Rendering(renderer(LOCAL))
         self._slot = ""  # key of the state that the slot's content begins with
 
@@ -123,6 +126,10 @@ class Local:
             await client.close()
         if engine is not None:
             await asyncio.to_thread(engine.close)
+        temporary, self._temporary = self._temporary, None
+        if temporary is not None:
+            temporary.cleanup()
+            self._store = StateStore(self._cache, self._base_dir)
         self._slot = ""
 
     async def _model_file(self) -> ModelFile:
@@ -148,7 +155,8 @@ class Local:
                 # A cache that cannot be written costs time, never a turn: states live as long as the process.
                 import tempfile
 
-                self._store = StateStore(tempfile.mkdtemp(prefix="halo-"))
+                self._temporary = tempfile.TemporaryDirectory(prefix="halo-", ignore_cleanup_errors=True)
+                self._store = StateStore(self._temporary.name)
                 self._store.prepare()
             self._engine = await asyncio.to_thread(
                 llama.start,

@@ -37,7 +37,8 @@ def cache_fields(request: Request, capabilities: Capabilities) -> Json:
     fields: Json = {}
     if fingerprint:
         fields["prompt_cache_key"] = f"halo-{fingerprint[:_KEY_DIGITS]}"
-    if cache == "1h" and capabilities.cache_retention:
+    # Models with marks refuse a request that has both.
+    if cache == "1h" and capabilities.cache_retention and not capabilities.cache_marks:
         fields["prompt_cache_retention"] = "24h"
     return fields
 

@@ -5,6 +5,7 @@ provider's own endpoint gets what is meant for it.
 """
 
 import os
+import sys
 from collections.abc import AsyncGenerator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from halo.models.endpoints import is_loopback, is_own
 if TYPE_CHECKING:
     import ssl
 
+    import anthropic
     import openai
 
 # Seconds. Prefill on a slow machine is silent for minutes; a connection is there at once or not at all.
@@ -90,17 +92,17 @@ def openai_client(
 
 
 async def events_of(
-    client: "openai.AsyncOpenAI", path: str, body: dict[str, Any]
+    client: "openai.AsyncOpenAI | anthropic.AsyncAnthropic", path: str, body: dict[str, Any]
 ) -> AsyncGenerator[object, None]:
     """Send a streamed request and yield its events as decoded JSON.
 
     By the client's way for endpoints that it does not know: the typed one walks the whole history to convert
-    what needs no conversion, and builds a model of each event.
+    what needs no conversion, and builds a model of each event. Anthropic's also reads the arguments of calls
+    as they come, and fails where a model writes them wrongly.
     """
-    import openai
-
-    stream = await client.post(
-        path, cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
+    package: Any = sys.modules[type(client).__module__.partition(".")[0]]
+    stream: Any = await client.post(
+        path, cast_to=object, body=body, stream=True, stream_cls=package.AsyncStream[object]
     )
     async with stream:
         async for event in stream:

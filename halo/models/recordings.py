@@ -26,6 +26,9 @@ LARGEST = 64 * 1024 * 1024
 
 _NAME = re.compile(r"[0-9a-f]{64}\.json")
 
+# How an error names the model's side (`halo.models.failures`).
+_WHERE = re.compile(r"\A(\w+) at https?://\S+(?= )")
+
 # What says where a model is and how it is paid, not what it answers.
 _ELSEWHERE = ("provider", "model", "endpoint", "cache")
 
@@ -127,10 +130,10 @@ def answered(pieces: list[tuple[str, str]], finished: Finished, disguise: Disgui
 
 
 def refused(error: ProviderError, disguise: Disguise) -> Answer | None:
-    """Return a refusal as it is recorded; None for one that says nothing about the request."""
+    """Return a refusal as it is recorded, without the endpoint; None if it says nothing about the request."""
     if error.kind not in _ANSWERS:
         return None
-    message, hint = disguise.cover([error.message, error.hint])
+    message, hint = disguise.cover([_WHERE.sub(r"\1", error.message), error.hint])
     return Answer(error=Failed(error.kind, message, hint))
 
 

@@ -45,6 +45,13 @@ class Rendering:
 
     def of(self, messages: tuple[Message, ...]) -> Rendered:
         """Render a history. The list is the caller's; the values in it are shared and never changed."""
+        try:
+            return self._of(messages)
+        except BaseException:
+            self._clear()  # half of it is kept
+            raise
+
+    def _of(self, messages: tuple[Message, ...]) -> Rendered:
         if not self._goes_on(messages):
             self._clear()
         groups = list(_groups(messages[len(self._seen) :]))

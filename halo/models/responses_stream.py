@@ -13,6 +13,7 @@ import msgspec
 from halo.errors import HaloError
 from halo.models.adapter import Finished, ModelEvent, Notice, StopReason, TextDelta, ThinkingDelta
 from halo.models.call_ids import named
+from halo.models.event_reading import read_event
 from halo.models.failures import Call, broke_off, from_status, in_stream, malformed
 from halo.models.responses_events import Event, Failure, Incomplete, Item, Response
 from halo.records.messages import Block, Message, ProviderData, Text, Thinking, ToolCall
@@ -59,10 +60,7 @@ class ResponseStream:
 
         Raises ProviderError when it is malformed, or tells of a failure.
         """
-        try:
-            parsed = msgspec.convert(event, Event)
-        except msgspec.ValidationError as error:
-            raise malformed(self._call, str(error)) from error
+        parsed = read_event(event, Event, self._call)
         if parsed.type == "error":
             raise self._failed(Failure(parsed.code, parsed.message))
         if parsed.response is not None:

@@ -5,8 +5,7 @@ provider is asked to keep to a JSON Schema of exactly that. The history goes bac
 few-shots and earlier turns show the model what is expected. What is no such object is never run as a call.
 """
 
-import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -14,9 +13,9 @@ import msgspec
 
 from halo.errors import ProviderError, StartError
 from halo.models.adapter import Adapter, Finished, ModelEvent, Request, TextDelta
-from halo.models.call_ids import calls_in
-from halo.records.messages import Block, Image, Message, Text, Thinking, ToolCall, ToolResult
-from halo.records.tools import ToolSpec
+from halo.models.call_arguments import arguments_object
+from halo.models.spelt_calls import Spelling, reply_schema
+from halo.records.messages import Message, Text, Thinking, ToolCall, ToolResult
 
 _SHOWN = 200  # characters of an unreadable reply that an error repeats
 
@@ -35,6 +34,7 @@ class SchemaCalls:
 
     def __init__(self, inner: Adapter) -> None:
         self.inner = inner
+        self._spelling = Spelling()
 
     @property
     def provider(self) -> str:
@@ -44,7 +44,9 @@ class SchemaCalls:
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """Run one call; see `Adapter.stream`. Without tools it is the wrapped adapter's, unconstrained."""
         reading = _Reading() if _calls(request) else None
-        async with aclosing(self.inner.stream(_constrained(request))) as events:
+        constrained = self._constrained(request)
+        call_id = f"call_{self._spelling.calls + 1}"
+        async with aclosing(self.inner.stream(constrained)) as events:
             async for event in events:
                 if reading is None:
                     yield event
@@ -52,7 +54,7 @@ class SchemaCalls:
                     if new := reading.add(event.text):
                         yield TextDelta(new)
                 elif isinstance(event, Finished):
-                    message, stop = _read(event, reading, f"call_{calls_in(request.messages) + 1}")
+                    message, stop = _read(event, reading, call_id)
                     # What was not streamed as it came (half a call, a refusal) is said at the end, so that
                     # the deltas together are always the message's text.
                     if rest := message.text[len(reading.said) :]:
@@ -63,31 +65,30 @@ class SchemaCalls:
 
     async def count(self, request: Request) -> int:
         """Ask for the tokens of what would be sent; see `Adapter.count`."""
-        return await self.inner.count(_constrained(request))
+        return await self.inner.count(self._constrained(request))
 
     async def close(self) -> None:
         """Close the wrapped adapter."""
         await self.inner.close()
 
-
-def _constrained(request: Request) -> Request:
-    """Put the tools of a request into a schema of the reply, and its history into the format of replies."""
-    prefix = request.prefix
-    if not _calls(request):
-        plain = msgspec.structs.replace(prefix, tools=(), few_shots=_plain(prefix.few_shots))
-        return msgspec.structs.replace(request, prefix=plain, history=_plain(request.history))
-    if request.response_schema is not None:
-        raise StartError(
-            "a reply cannot be constrained to a schema and hold tool calls at once",
-            hint="set `model.tool_mode: native`, or ask for one of the two",
+    def _constrained(self, request: Request) -> Request:
+        """Put the tools into a schema of the reply, and the history into the format of replies."""
+        prefix = request.prefix
+        if not _calls(request):
+            plain = msgspec.structs.replace(prefix, tools=(), few_shots=_plain(prefix.few_shots))
+            return msgspec.structs.replace(request, prefix=plain, history=_plain(request.history))
+        if request.response_schema is not None:
+            raise StartError(
+                "a reply cannot be constrained to a schema and hold tool calls at once",
+                hint="set `model.tool_mode: native`, or ask for one of the two",
+            )
+        spelt, shots = self._spelling.of(request.messages), len(prefix.few_shots)
+        return msgspec.structs.replace(
+            request,
+            prefix=msgspec.structs.replace(prefix, tools=(), few_shots=spelt[:shots]),
+            history=spelt[shots:],
+            response_schema=reply_schema(prefix.tools),
         )
-    spelt = msgspec.structs.replace(prefix, tools=(), few_shots=render(prefix.few_shots))
-    return msgspec.structs.replace(
-        request,
-        prefix=spelt,
-        history=render(request.history),
-        response_schema=reply_schema(prefix.tools),
-    )
 
 
 def _calls(request: Request) -> bool:
@@ -95,85 +96,11 @@ def _calls(request: Request) -> bool:
     return bool(request.prefix.tools) and request.tool_choice != "none"
 
 
-def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
-    """Build the JSON Schema of a reply: an answer in words, or one call of one of `tools`."""
-    answer = _object(reply={"type": "string"})
-    calls = [
-        _object(
-            tool={"type": "string", "const": t.name},
-            arguments=_moved(t.parameters, f"#/anyOf/{i}/properties/arguments"),
-        )
-        for i, t in enumerate(tools, 1)
-    ]
-    return {"anyOf": [answer, *calls]}
-
-
-def _moved(schema: Any, to: str) -> Any:
-    """Let what a schema refers to in itself (as those of MCP servers do) be found where it stands now."""
-    if isinstance(schema, list):
-        return [_moved(item, to) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: to + value[1:]
-        if key == "$ref" and isinstance(value, str) and value.startswith("#")
-        else _moved(value, to)
-        for key, value in schema.items()
-    }
-
-
-def render(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Spell a history in the format of the replies: calls and answers as JSON, results as the user's text."""
-    names = {call.id: call.name for message in messages for call in message.calls}
-    return tuple(
-        Message("assistant", (Text(_said(m)),)) if m.role == "assistant" else _heard(m, names)
-        for m in messages
-    )
-
-
-def _plain(messages: Sequence[Message]) -> tuple[Message, ...]:
+def _plain(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Leave a history as it is unless it holds calls or results, which no protocol takes without tools."""
     if any(isinstance(b, (ToolCall, ToolResult)) for m in messages for b in m.content):
-        return render(messages)
-    return tuple(messages)
-
-
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def _said(message: Message) -> str:
-    """Render an assistant's message. Spaces as models write them: a reply then equals its own history."""
-    said = [_dumps({"reply": message.text})] if message.text or not message.calls else []
-    return "\n".join([*said, *(_dumps({"tool": c.name, "arguments": _decoded(c)}) for c in message.calls)])
-
-
-def _heard(message: Message, names: dict[str, str]) -> Message:
-    blocks: list[Block] = []
-    for block in message.content:
-        if isinstance(block, ToolResult):
-            name = names.get(block.call_id, "the tool")
-            title = f"Error from {name}:" if block.is_error else f"Result of {name}:"
-            blocks.extend((Text(f"{title}\n{block.text}"), *block.images))
-        elif isinstance(block, (Text, Image)):
-            blocks.append(block)
-    return Message("user", tuple(blocks) or (Text(""),))
-
-
-def _decoded(call: ToolCall) -> object:
-    try:
-        return msgspec.json.decode(call.arguments)
-    except msgspec.DecodeError:
-        return call.arguments
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+        return Spelling().of(messages)
+    return messages
 
 
 class _Reading:
@@ -223,11 +150,11 @@ def _block(raw: str, call_id: str) -> Text | ToolCall | None:
     text = raw.strip()
     try:
         return Text(msgspec.json.decode(text, type=_Reply).reply)
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
     try:
         call = msgspec.json.decode(text, type=_Call)
-        msgspec.json.decode(call.arguments, type=dict[str, Any])
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return ToolCall(call_id, call.tool, bytes(call.arguments).decode())
+    arguments = bytes(call.arguments).decode()
+    return ToolCall(call_id, call.tool, arguments) if arguments_object(arguments) is not None else None

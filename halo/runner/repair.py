@@ -62,7 +62,12 @@ def _is_object(arguments: str) -> bool:
 
 
 def _mended(arguments: str) -> dict[str, Any] | None:
-    """Return what a library makes of malformed JSON, None where that is no object."""
+    """Return what a library makes of malformed JSON, None where that is no object.
+
+    The library closes whatever is open. Half a file would be written as if it were the whole.
+    """
+    if _breaks_off(arguments):
+        return None
     import json_repair
 
     try:
@@ -70,6 +75,18 @@ def _mended(arguments: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and value else None
+
+
+def _breaks_off(arguments: str) -> bool:
+    """Tell whether a text ends within a value, whatever the reason is that the provider gave for its end."""
+    in_text = False
+    characters = iter(arguments)
+    for character in characters:
+        if character == '"':
+            in_text = not in_text
+        elif character == "\\" and in_text:
+            next(characters, "")
+    return in_text or not arguments.rstrip().endswith(("}", "]", '"', "'", "`"))
 
 
 class Storms:

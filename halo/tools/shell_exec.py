@@ -1,6 +1,6 @@
 """`shell_exec`: a command line in the workspace root, and what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from halo.tools.base import LONGEST, Surroundings, ToolFailure
@@ -17,17 +17,20 @@ async def shell_exec(arguments: Mapping[str, Any], around: Surroundings) -> str:
         raise ToolFailure(around.refusal or "no commands can be run here; do without")
     command, environment = substitute(arguments["command"], around.secrets)
     executed = await around.commands.execute(command, environment, around.shell_seconds)
-    text = report(executed, around.shell_seconds)
+    text = report(executed, around.shell_seconds, around.mask)
     if executed.code or executed.ending != "exit":
         raise ToolFailure(text)
     return text
 
 
-def report(executed: Executed, seconds: float) -> str:
-    """Write what a command came to: its output, then what it complained of, then how it ended."""
-    parts = [_shortened(executed.output)] if executed.output.strip() else []
+def report(executed: Executed, seconds: float, mask: Callable[[str], str]) -> str:
+    """Write what a command came to: its output, then what it complained of, then how it ended.
+
+    `mask` takes out secrets, before a long output is cut: half of one would be found by nobody.
+    """
+    parts = [_shortened(executed.output, mask)] if executed.output.strip() else []
     if executed.errors.strip():
-        parts.append(f"[stderr]\n{_shortened(executed.errors)}")
+        parts.append(f"[stderr]\n{_shortened(executed.errors, mask)}")
     if executed.dropped:
         parts.append(
             f"[{executed.dropped:,} bytes of output beyond the first 5 MiB of a stream were not kept]"
@@ -53,13 +56,14 @@ def _ended(executed: Executed, seconds: float) -> str:
     return ""
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, mask: Callable[[str], str]) -> str:
     """Leave out the middle of a text that is too long, and say how much."""
     if len(text) <= _SHOWN:
         return text
     half = (_SHOWN - 100) // 2
     left_out = len(text) - 2 * half
+    # More than is shown is searched, so that a secret at the cut is whole; not all of several MiB.
     return (
-        f"{text[:half]}\n[... {left_out:,} characters are left out here; write the output to a file and read "
-        f"that in parts ...]\n{text[-half:]}"
+        f"{mask(text[: 4 * half])[:half]}\n[... {left_out:,} characters are left out here; write the output to "
+        f"a file and read that in parts ...]\n{mask(text[-4 * half :])[-half:]}"
     )

@@ -64,8 +64,8 @@ def find_places(start: str, environ: Mapping[str, str]) -> Places:
     own, root = os.path.realpath(home), os.path.realpath(workspace)
     if os.path.basename(own) != HALO_DIR and own.startswith(root.rstrip(os.sep) + os.sep):
         raise StartError(
-            f"Halo's home {home} lies in the workspace {workspace}: its agents could read your keys there, and "
-            "allow themselves anything",
+            f"Halo's home {home} lies in the workspace {workspace}: its agents could read your keys there, "
+            "and allow themselves anything",
             hint="set HALO_HOME to a folder elsewhere",
         )
     return Places(

@@ -8,7 +8,7 @@ from making import MODEL, agent, compiled, prompt, tree
 from halo.compiler.compile import compile_target
 from halo.errors import LayerError
 from halo.files.tree import RecordingTree
-from halo.models.schema_calls import reply_schema
+from halo.models.spelt_calls import reply_schema
 from halo.records.targets import AgentTarget
 from halo.workspace.mcp.lock import MCP_LOCK, Lock, LockedServer, LockedTool, render_lock
 

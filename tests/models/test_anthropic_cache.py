@@ -3,9 +3,10 @@
 import asyncio
 from contextlib import aclosing
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turning import notices, outcome, request
+from turning import notices, outcome, request, run_turn
 
 from halo.models.anthropic_cache import marked
 from halo.models.anthropic_messages import AnthropicMessages
@@ -185,8 +186,6 @@ START = {
 
 
 def test_what_the_provider_says_of_a_miss_is_passed_on(scripted):
-    from turning import run_turn
-
     scripted.says_messages(
         START,
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "ok"}},
@@ -201,3 +200,42 @@ def test_what_the_provider_says_of_a_miss_is_passed_on(scripted):
     ]
     # Only the provider's own endpoint is asked for it.
     assert "diagnostics" not in scripted.requests[0].json
+
+
+class TestWhatTheProviderComparesWith:
+    @pytest.fixture
+    def asked_for(self, scripted, monkeypatch):
+        """Run turns on one adapter at the provider's own endpoint; return what each asks to compare with."""
+        monkeypatch.setattr("halo.models.anthropic_messages.is_own", lambda *_: True)
+
+        def run(*turns):
+            adapter = AnthropicMessages(scripted.url, "k")
+            digests = []
+            for number, turn in enumerate(turns, 1):
+                start = {**START, "message": {**START["message"], "id": f"msg_{number}", "diagnostics": None}}
+                ended = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}
+                scripted.says_messages(start, ended, {"type": "message_stop"})
+                digests.append(outcome(run_turn(adapter, turn, close=False))[1].request_digest)
+            asyncio.run(adapter.close())
+            sent = [r.json.get("diagnostics", {}) for r in scripted.requests]
+            return [d.get("previous_message_id", "not asked") for d in sent], digests
+
+        return run
+
+    def turn(self, *history, **fields):
+        return request(*history, provider="anthropic", **fields)
+
+    def test_the_last_request_where_this_one_goes_on(self, asked_for):
+        one = (user("a"),)
+        two = (*one, Message("assistant", (Text("b"),)), user("c"))
+        assert asked_for(self.turn(*one), self.turn(*two))[0] == [None, "msg_1"]
+
+    def test_not_that_of_another_conversation_or_before_a_shortening(self, asked_for):
+        long = (user("a"), Message("assistant", (Text("b"),)), user("c"))
+        assert asked_for(self.turn(*long), self.turn(user("c")))[0] == [None, None]
+
+    def test_nothing_without_a_cache_and_the_digest_is_the_requests_alone(self, asked_for):
+        turn = self.turn(user("a"), cache="off")
+        compared, digests = asked_for(turn, turn)
+        assert compared == ["not asked", "not asked"]
+        assert digests[0] == digests[1]

@@ -271,3 +271,42 @@ def test_the_environment_adds_nothing_to_what_another_endpoint_gets(scripted, mo
     assert not notices(events)
     assert "from-the-environment" not in str(scripted.requests[0])
     assert scripted.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_arguments_that_a_model_writes_wrongly_reach_the_runner(scripted):
+    scripted.says_messages(
+        START,
+        begin(0, type="tool_use", id="toolu_1", name="file_read", input={}),
+        delta(0, "input_json_delta", partial_json='{"path": tru'),
+        delta(0, "input_json_delta", partial_json='ly, "a.md"}'),
+        end(0),
+        ended("tool_use"),
+        STOP,
+    )
+    _, done = outcome(run_turn(AnthropicMessages(scripted.url, KEY), request(user("x"), tools=[READ])))
+    assert done.message.calls == (ToolCall("toolu_1", "file_read", '{"path": truly, "a.md"}'),)
+    assert done.stop_reason == "tool_calls"
+
+
+def test_arguments_that_come_whole_where_a_call_begins_are_not_lost(scripted):
+    scripted.says_messages(
+        START,
+        begin(0, type="tool_use", id="toolu_1", name="file_read", input={"path": "a.md"}),
+        end(0),
+        ended("tool_use"),
+        STOP,
+    )
+    _, done = outcome(run_turn(AnthropicMessages(scripted.url, KEY), request(user("x"), tools=[READ])))
+    assert done.message.calls == (ToolCall("toolu_1", "file_read", '{"path":"a.md"}'),)
+
+
+@pytest.mark.parametrize(
+    "part", [{}, {"description": "anything"}, {"type": ["string", "null"]}, {"enum": [1, "a"]}]
+)
+def test_a_schema_that_the_client_stumbles_over_goes_out_all_the_same(scripted, monkeypatch, part):
+    monkeypatch.setattr("halo.models.anthropic_messages.is_own", lambda *_: True)
+    scripted.says_messages(START, begin(0, type="text", text="{}"), end(0), ended(), STOP)
+    schema = {"type": "object", "properties": {"n": part}, "required": ["n"], "additionalProperties": False}
+    run_turn(AnthropicMessages(scripted.url, KEY), request(user("x"), schema=schema))
+    sent = scripted.requests[0].json["output_config"]["format"]["schema"]
+    assert sent["properties"]["n"].items() >= part.items()

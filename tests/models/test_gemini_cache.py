@@ -1,9 +1,11 @@
 """Cached contents of provider `gemini`: what is in them, when they are made, and that no turn fails by them."""
 
+import asyncio
 import json
 import os
 import stat
 import threading
+from contextlib import aclosing
 
 import msgspec
 import pytest
@@ -440,3 +442,45 @@ class TestThatNoTurnFails:
         events, _ = desk.turn(binding=HOUR)
         assert "no answer" in notices(events)[0]
         assert "cachedContent" not in server.generated()[0]
+
+
+def test_calls_at_once_on_one_adapter_do_not_take_each_others_blame(server, desk):
+    """One is refused because of the cached prefix, another begins before the first has gone through."""
+    desk.turn(binding=HOUR)
+    adapter = desk.adapter()
+    refused, settled = asyncio.Event(), asyncio.Event()
+    chunks = adapter._client.chunks
+
+    async def slow(body):
+        if body["contents"][-1]["parts"][-1]["text"] == "first":
+            if "cachedContent" not in body:
+                refused.set()
+                await settled.wait()
+            else:
+                server.says(invalid("not with a cached content"))
+        async with aclosing(chunks(body)) as stream:
+            async for one in stream:
+                yield one
+
+    adapter._client.chunks = slow
+
+    async def run(words):
+        prefix = Prefix(STATIC + SLOT, STATIC, (READ,), (), "f" * 64)
+        asked = Request(prefix, (user(words),), Binding("gemini", MODEL, **HOUR))
+        async with aclosing(adapter.stream(asked)) as events:
+            return [e async for e in events]
+
+    async def both():
+        try:
+            first = asyncio.ensure_future(run("first"))
+            await refused.wait()
+            second = await run("second")
+            settled.set()
+            return await first, second
+        finally:
+            await adapter.close()
+
+    first, second = asyncio.run(both())
+    assert [n for n in notices(first) if "refuses a request with the cached prefix" in n]
+    assert not [n for n in notices(second) if "refuses" in n]
+    assert desk.index().refused > server.now

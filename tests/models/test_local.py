@@ -77,6 +77,7 @@ def states(cache):
 
 def linked(shared_cache, tmp_path):
     """A cache with the model and nothing else."""
+    tmp_path.mkdir(exist_ok=True)
     (tmp_path / "models").mkdir()
     os.symlink(os.path.join(shared_cache, "models", f"{MODEL}.gguf"), tmp_path / "models" / f"{MODEL}.gguf")
     return str(tmp_path)
@@ -278,3 +279,15 @@ def test_a_file_cut_short_is_told_before_the_engine_sees_it(shared_cache, tmp_pa
     )
     with pytest.raises(ModelFileError, match="cut short: 3,000,000 bytes of at least 98,362,432"):
         run_turn(local, request(QUESTION, provider="local", model="cut.gguf"))
+
+
+def test_states_that_no_cache_takes_go_with_the_adapter(shared_cache, tmp_path, monkeypatch):
+    cache = linked(shared_cache, tmp_path / "cache")
+    (tmp_path / "cache" / "states").write_text("in the way")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    local = Local(MODEL, cache=cache, base_dir="/", context_tokens=2048, threads=1)
+    turn = request(QUESTION, system=SHORT, static=SHORT, provider="local", model=MODEL)
+    text, _ = outcome(run_turn(local, turn))
+    assert "Paris" in text
+    assert list((tmp_path / "temporary").iterdir()) == []

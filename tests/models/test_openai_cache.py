@@ -137,3 +137,8 @@ class TestMarks:
             events = run_turn(OpenAIChat(scripted.url, KEY, capabilities=capabilities), asked())
             digests.add(events[-1].request_digest)
         assert len(digests) == 1
+
+
+def test_a_model_with_marks_is_never_sent_a_retention():
+    both = Capabilities(cache_marks=True, cache_retention=True)
+    assert "prompt_cache_retention" not in cache_fields(asked(cache="1h"), both)

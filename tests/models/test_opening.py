@@ -8,11 +8,9 @@ import pytest
 from test_gguf import small
 
 from halo.errors import MissingKeyError, ModelFileError, StartError, UnknownNameError
-from halo.models.adapter import alternate
 from halo.models.opening import open_adapter
 from halo.models.schema_calls import SchemaCalls
 from halo.records.artifacts import Binding
-from halo.records.messages import Message, Text, user
 
 
 def opened(
@@ -97,10 +95,3 @@ def test_opening_imports_no_client():
     subprocess.run([sys.executable, "-c", code], check=True)
     light = "import sys, halo.models.adapter, halo.models.catalogue; assert 'asyncio' not in sys.modules"
     subprocess.run([sys.executable, "-c", light], check=True)
-
-
-def test_roles_alternate():
-    a, b = Message("assistant", (Text("a"),)), Message("assistant", (Text("b"),))
-    merged = alternate((user("1"), a, b, user("2")))
-    assert [m.role for m in merged] == ["user", "assistant", "user"]
-    assert merged[1].text == "ab"

@@ -11,7 +11,8 @@ from halo.models.anthropic_messages import AnthropicMessages
 from halo.models.count_requests import responses_count_body
 from halo.models.local import Local
 from halo.models.openai_chat import OpenAIChat
-from halo.models.schema_calls import SchemaCalls, reply_schema
+from halo.models.schema_calls import SchemaCalls
+from halo.models.spelt_calls import reply_schema
 from halo.records.messages import Image, Message, Text, ToolCall, ToolResult, user
 from halo.records.tools import LISTABLE_TOOLS
 

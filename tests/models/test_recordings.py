@@ -335,3 +335,16 @@ def test_a_folder_that_cannot_be_made_is_told_before_anything_is_asked(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(StartError, match="cannot be written"):
         RecordingAdapter(Model(), str(tmp_path / "file" / "x"), PLAIN)
+
+
+def test_a_refusal_is_recorded_without_the_endpoint(tmp_path):
+    where = "http://models.intern.example:8443/v1"
+    refusal = ProviderError(f"openai at {where} rejects the request (400): see https://docs.example/ now")
+    with pytest.raises(ProviderError):
+        record(tmp_path, (request(endpoint=where), [refusal]))
+    [written] = tmp_path.iterdir()
+    assert "intern.example" not in written.read_text()
+    with pytest.raises(
+        ProviderError, match="openai rejects the request .400.: see https://docs.example/ now"
+    ):
+        replay(tmp_path, request())

@@ -1,5 +1,6 @@
 """Histories that grow are rendered once, and give the same as if they were rendered anew."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,3 +68,19 @@ def test_the_digest_tells_requests_apart():
     assert made.digest_with(body) == made.digest_with({"model": "m", "messages": []})
     assert made.digest_with(body) != made.digest_with({"model": "n"})
     assert made.digest != Rendering(render).of((user("b"),)).digest
+
+
+def test_a_failure_in_the_middle_leaves_nothing_behind():
+    broken = [True]
+
+    def failing(message):
+        if broken[0] and message.text == "c":
+            raise ValueError
+        return render(message)
+
+    history = tuple(Message("user" if n % 2 == 0 else "assistant", (Text(t),)) for n, t in enumerate("abcde"))
+    kept = Rendering(failing)
+    with pytest.raises(ValueError, match=""):
+        kept.of(history)
+    broken[0] = False
+    assert kept.of(history) == Rendering(render).of(history)

@@ -14,7 +14,8 @@ from turning import MODEL, outcome, request, run_turn
 from halo.errors import ProviderError, StartError
 from halo.models.adapter import Finished, TextDelta
 from halo.models.local import Local
-from halo.models.schema_calls import SchemaCalls, render, reply_schema
+from halo.models.schema_calls import SchemaCalls
+from halo.models.spelt_calls import Spelling, reply_schema
 from halo.records.messages import Image, Message, Text, ToolCall, ToolResult, user
 from halo.records.tools import LISTABLE_TOOLS, ToolSpec
 from halo.records.usage import Usage
@@ -129,7 +130,7 @@ def test_the_history_is_spelled_as_replies_are():
         Message("assistant", (ToolCall("d", "file_read", "{bad"),)),
         Message("user", (ToolResult("d", "no", is_error=True), Text("go on"))),
     )
-    said = [m.content for m in render(history)]
+    said = [m.content for m in Spelling().of(history)]
     assert said[1] == (Text('{"tool": "file_read", "arguments": {"path": "a.md"}}'),)
     assert said[2] == (Text("Result of file_read:\n1\thi"),)
     assert said[3] == (Text('{"reply": "It says \\"hi\\" → ü"}'),)
@@ -143,7 +144,7 @@ def test_pictures_follow_the_result_that_they_belong_to():
         Message("assistant", (ToolCall("c", "view_image", '{"path":"a.png"}'),)),
         Message("user", (ToolResult("c", "a.png", images=(picture,)), Text("and?"))),
     )
-    assert render(history)[2].content == (Text("Result of view_image:\na.png"), picture, Text("and?"))
+    assert Spelling().of(history)[2].content == (Text("Result of view_image:\na.png"), picture, Text("and?"))
 
 
 @given(st.text(), st.lists(st.integers(0, 60), max_size=6), st.booleans())
@@ -205,3 +206,42 @@ def test_the_loop_runs_on_the_real_model(shared_cache):
     assert answered.stop_reason == "end"
     assert "snow" in text
     assert answered.usage.read > answered.usage.uncached
+
+
+def test_a_history_that_grows_is_spelt_once():
+    history = [user("q")]
+    for n in range(200):
+        history.append(Message("assistant", (ToolCall(f"call_{n + 1}", "file_read", "{}"),)))
+        history.append(Message("user", (ToolResult(f"call_{n + 1}", "x"),)))
+    inner = Says('{"tool": "file_read", "arguments": {}}')
+    adapter = SchemaCalls(inner)
+    run_turn(adapter, request(*history, tools=[READ]), close=False)
+    before = inner.seen.history
+    more = (Message("assistant", (Text("done"),)), user("and?"))
+    _, done = outcome(run_turn(adapter, request(*history, *more, tools=[READ])))
+    assert all(a is b for a, b in zip(before, inner.seen.history, strict=False))
+    assert inner.seen.history[len(before) :] == Spelling().of(more)
+    assert done.message.calls[0].id == "call_201"
+
+
+@given(st.lists(st.lists(st.sampled_from(range(4)), max_size=5), min_size=1, max_size=5))
+def test_a_spelling_that_has_seen_others_gives_what_a_new_one_gives(several):
+    blocks = (
+        user("a"),
+        Message("assistant", (ToolCall("c", "file_read", "{}"),)),
+        Message("user", (ToolResult("c", "r"),)),
+        Message("assistant", (Text("b"),)),
+    )
+    kept = Spelling()
+    for numbers in several:
+        history = tuple(blocks[n] for n in numbers)
+        new = Spelling()
+        assert kept.of(history) == new.of(history)
+        assert kept.calls == new.calls
+
+
+@pytest.mark.parametrize("levels", [5_000, 100_000])
+def test_a_reply_nested_beyond_reason_is_neither_words_nor_a_call(levels):
+    nested = '{"tool": "file_read", "arguments": {"a": ' + "[" * levels + "]" * levels + "}}"
+    with pytest.raises(ProviderError, match="neither an answer nor a tool call"):
+        say(nested)

@@ -174,6 +174,41 @@ def test_a_refusal_leaves_the_history_whole():
     assert [b.text for b in turn.history.messages[-1].content] == [NOT_RUN] * 2
 
 
+# Arguments.
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"pattern": "half of what was me',
+        '{"pattern": "int main() { return 0; }',
+        '{"pattern": "ends with a quote \\"',
+        '{"pattern":',
+        '{"pattern": "x",',
+        "{'pattern': 'half",
+    ],
+)
+def test_arguments_that_break_off_are_not_closed_and_run(arguments):
+    """Some servers say `stop` when their window is full; half a file must not be written as the whole."""
+    bench = Bench()
+    reply = Message("assistant", (ToolCall("c", "grep", arguments),))
+    events = events_of(a_turn(user("Go.")), Player(reply, says("Done.")), bench)
+    assert not of(Repaired, events)
+    assert bench.ran[0].arguments == arguments  # for the toolbox to refuse
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"pattern": "x"', "{'pattern': 'x'}", '{"pattern": "x",}', '```json\n{"pattern": "x"}\n```'],
+)
+def test_arguments_that_are_whole_but_malformed_are_mended(arguments):
+    bench = Bench()
+    reply = Message("assistant", (ToolCall("c", "grep", arguments),))
+    events = events_of(a_turn(user("Go.")), Player(reply, says("Done.")), bench)
+    assert bench.ran == [ToolCall("c", "grep", '{"pattern":"x"}')]
+    assert [e.before for e in of(Repaired, events)] == [arguments]
+
+
 # Overflow.
 
 

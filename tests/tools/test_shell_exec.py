@@ -128,6 +128,25 @@ def test_a_secret_is_in_no_argument_of_the_shell(around):
     assert "[secret" not in seen
 
 
+def test_of_a_secret_where_a_long_output_is_cut_no_part_is_left(around):
+    """Cut first, and the half that is left would be no secret that anybody knows."""
+    piece = SECRET[: len(SECRET) // 2]
+    for shift in range(0, len(SECRET), 3):
+        done = shell(
+            around, f"printf %{shift}s; for i in $(seq 9000); do printf %s {{{{post.params.token}}}}; done"
+        )
+        assert "characters are left out here" in done.text
+        assert piece not in done.text
+        assert SECRET[len(piece) :] not in done.text
+
+
+@pytest.mark.parametrize("command", ["echo a\0b", "echo \ud800"])
+def test_a_command_that_cannot_be_one_says_what_to_do(around, command):
+    refused = shell(around, command)
+    assert refused.is_error
+    assert "write it to a file" in refused.text
+
+
 def test_a_failing_command_repeats_no_secret(around):
     failed = shell(around, "cat /nowhere/{{post.params.token}}")
     assert failed.is_error
