@@ -12,7 +12,8 @@
     ├── TreeError                 exit 1   a file cannot be read safely (too large, leaves its root, ...)
     ├── ArtifactError             exit 1   an artifact is damaged or stale
     ├── LogError                  exit 1   an event log cannot be used
-    ├── BusyError                 exit 1   another process holds the lock
+    ├── BusyError                 exit 1   another process, or another turn, has what is needed
+    ├── BudgetError               exit 1   a budget is used up
     ├── PinError                  exit 1   bytes are not the ones that were asked for (digest mismatch)
     └── ProviderError             exit 1   the model's side refused, broke off or could not be reached
 
@@ -108,7 +109,11 @@ class LogError(HaloError):
 
 
 class BusyError(HaloError):
-    """Another process holds the lock."""
+    """Another process holds the lock, or another turn the agent."""
+
+
+class BudgetError(HaloError):
+    """A budget is used up, so that a call is not made or is broken off."""
 
 
 class PinError(HaloError):

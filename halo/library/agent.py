@@ -29,6 +29,9 @@ from halo.runner.turn import TurnEvent
 
 Input = str | Message | Sequence[Block]
 
+# A reply without a word: no history holds a message without a block.
+_NOTHING = Message("assistant", (Text(""),))
+
 
 class Agent:
     """An agent with a history in memory. One turn at a time; many agents may run side by side.
@@ -44,6 +47,7 @@ class Agent:
         self._memory = Memory()
         self._busy = False
         self._stats = Stats()
+        self._streams: set[TextStream] = set()
         self.prefix_changes: list[PrefixChange] = []
 
     @classmethod
@@ -65,7 +69,8 @@ class Agent:
         `tools` are functions of yours (`halo.tool`) beside those that agent.yaml lists. `access` is at most
         what the agent may do; without it, what the settings and your trust in the workspace allow. `budgets`
         stand in the place of agent.yaml's. `adapter` answers in the place of the model that agent.yaml names.
-        Raises a HaloError: no such workspace or agent, a broken layer (file and line), a missing key.
+        Raises a HaloError: no such workspace or agent, a broken layer (file and line). The model is opened
+        by the first call, which raises StartError for a missing key.
         """
         if not isinstance(workspace, Workspace):
             workspace = Workspace(workspace)
@@ -83,6 +88,11 @@ class Agent:
     def history(self) -> tuple[Message, ...]:
         """The conversation so far."""
         return self._memory.messages
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What you should know: tools it is loaded without and why, values that are missing."""
+        return self._stage.notices
 
     @property
     def stats(self) -> Stats:
@@ -172,7 +182,10 @@ class Agent:
                     emit(event)
             return gathered.result()
 
-        return TextStream(run)
+        stream = TextStream(run)
+        self._streams.add(stream)
+        stream.when_over(self._streams.discard)
+        return stream
 
     async def _turn(self, message: Message) -> AsyncGenerator[TurnEvent, None]:
         """Run a turn and keep what it records."""
@@ -212,20 +225,22 @@ class Agent:
         """
         wanted = Wanted(schema)
         with self._idle():
-            asked = (*self._memory.messages, as_message(message))
+            changed = self._memory.copy()
+            changed.add(as_message(message))
+            asked = changed.messages
             first = await self._call(asked, schema=wanted.schema)
             try:
-                value, last, usage = wanted.read(first.message.text), first, first.usage
+                value, last, usage = wanted.read(first), first, first.usage
             except ValueError as wrong:
                 again = (*asked, _spoken(first.message), user(complaint(wrong)))
                 last = await self._call(again, schema=wanted.schema)
                 usage = first.usage + last.usage
                 try:
-                    value = wanted.read(last.message.text)
+                    value = wanted.read(last)
                 except ValueError as still:
                     raise ObjectError(still, last.message.text) from still
-            self._memory.add(asked[-1])
-            self._memory.add(_spoken(last.message))
+            changed.add(_spoken(last.message))
+            self._memory = changed
             self._stats = msgspec.structs.replace(self._stats, turns=self._stats.turns + 1)
             return Object(value, usage, repaired=last is not first)
 
@@ -283,7 +298,8 @@ class Agent:
             changed = self._memory.copy()
             change(changed)
             finished = await self._call(changed.messages)
-            message = fresh_ids(finished.message, call_ids(changed.messages))
+            taken = call_ids(self.prefix.few_shots) | call_ids(changed.messages)
+            message = fresh_ids(finished.message if finished.message.content else _NOTHING, taken)
             changed.add(message)
             self._memory = changed
             if not message.calls:
@@ -297,8 +313,8 @@ class Agent:
         schema: dict[str, Any] | None = None,
         max_tokens: int | None = None,
     ) -> Finished:
-        finished = await self._stage.call(history, schema=schema, max_tokens=max_tokens)
-        self._count(self._stage.report(finished))
+        finished, figures = await self._stage.call(history, schema=schema, max_tokens=max_tokens)
+        self._count(figures)
         return finished
 
     def _count(self, event: TurnEvent) -> None:
@@ -319,7 +335,9 @@ class Agent:
             self._busy = False
 
     async def close(self) -> None:
-        """Let go of connections and engines. May be called twice."""
+        """Break off a turn that runs, and let go of connections and engines. May be called twice."""
+        for stream in tuple(self._streams):
+            await stream.aclose()
         await self._stage.close()
 
     async def __aenter__(self) -> Self:
@@ -339,13 +357,18 @@ def as_message(message: Input) -> Message:
         message = Message("user", tuple(message))
     if message.role != "user" or not any(not isinstance(b, Text) or b.text.strip() for b in message.content):
         raise UsageError("a turn begins with a user's message that says something")
+    if any(isinstance(block, (ToolCall, ToolResult)) for block in message.content):
+        raise UsageError(
+            "a message holds calls or results of tools",
+            hint="submit_tool_results answers calls; take_history goes on from a conversation of elsewhere",
+        )
     return message
 
 
 def _spoken(message: Message) -> Message:
     """Return what was said, without calls that nobody will answer."""
     kept = tuple(block for block in message.content if not isinstance(block, ToolCall))
-    return Message("assistant", kept or (Text(""),))
+    return Message("assistant", kept) if kept else _NOTHING
 
 
 def _follow(unrecorded: list[str], event: TurnEvent) -> None:

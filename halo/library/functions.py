@@ -1,6 +1,7 @@
 """Python functions as tools: the schema from type hints, the descriptions from the docstring."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
@@ -11,6 +12,9 @@ from halo.tools.base import Answer, Surroundings, Tool, ToolFailure
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+# What every provider takes.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -26,8 +30,11 @@ class FunctionTool(Generic[_P, _R]):
         self.function = function
         self.__doc__ = function.__doc__
         self._arguments = _struct_of(function)
+        name = name or function.__name__
+        if not _NAME.fullmatch(name):
+            raise TypeError(f"{name!r}: the name of a tool has up to 64 of A-Z, a-z, 0-9, _ and -")
         self.spec = ToolSpec(
-            name or function.__name__,
+            name,
             _description(function),
             _schema(self._arguments),
             access="readonly" if read_only else "workspace",

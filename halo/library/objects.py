@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from halo.errors import ProviderError
+from halo.models.adapter import Finished
 
 
 class Wanted:
@@ -23,20 +24,17 @@ class Wanted:
         except Exception as error:  # the library stumbles over what it does not expect in many ways
             raise ValueError(f"not a JSON Schema: {error}") from error
 
-    def read(self, text: str) -> Any:
+    def read(self, reply: Finished) -> Any:
         """Return the value of a reply; ValueError says what is wrong with it, in words for a model."""
         import fastjsonschema
 
         try:
-            value = msgspec.json.decode(_stripped(text))
-        except msgspec.DecodeError as error:
-            value = _mended(text)
-            if value is None:
-                raise ValueError(f"it is not valid JSON: {error}") from error
-        try:
+            value = _decoded(reply.message.text, whole=reply.stop_reason != "max_tokens")
             value = self._check(value)
         except fastjsonschema.JsonSchemaValueException as error:
             raise ValueError(error.message) from error
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
         if self._type is None:
             return value
         try:
@@ -86,6 +84,19 @@ def _stripped(text: str) -> str:
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text[text.index("\n") + 1 : -3]
     return text
+
+
+def _decoded(text: str, *, whole: bool) -> Any:
+    """Read JSON. Malformed one is mended, but not where the reply was cut off: what is missing is unknown."""
+    try:
+        return msgspec.json.decode(_stripped(text))
+    except msgspec.DecodeError as error:
+        if not whole:
+            raise ValueError("it was cut off at the limit of tokens; be brief") from error
+        value = _mended(text)
+        if value is None:
+            raise ValueError(f"it is not valid JSON: {error}") from error
+        return value
 
 
 def _mended(text: str) -> Any:

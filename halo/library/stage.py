@@ -1,6 +1,8 @@
 """What the turns of a program's agent are made with: artifacts, slot values, tools, the model."""
 
+import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -9,25 +11,27 @@ from typing import Any, Literal
 
 import msgspec
 
-from halo.errors import ProviderError, UsageError
+from halo.errors import BudgetError, ProviderError, UsageError
 from halo.library.functions import FunctionTool
 from halo.library.results import Stats
 from halo.library.workspace import Workspace
-from halo.models.adapter import Adapter, Finished, Notice, Request
+from halo.models.adapter import Adapter, Finished, Notice, Request, Retrying
 from halo.records.artifacts import Artifact, Runtime
 from halo.records.budgets import Budgets
 from halo.records.events import UsageReported
 from halo.records.messages import Message, ToolCall, ToolResult
 from halo.records.targets import AgentTarget, SkillTarget
-from halo.runner.budgets import Ledger, Spent
+from halo.runner.budgets import Ledger, Reached, Spent
 from halo.runner.record import History
-from halo.runner.turn import Turn, TurnEvent, run_turn, turn_ledger
-from halo.sessions.access import allow
+from halo.runner.reporting import charge, report
+from halo.runner.turn import TIME, Turn, TurnEvent, run_turn, turn_ledger
+from halo.sessions.access import allow, refused
 from halo.sessions.desk import Equipment, gather, lay_out
 from halo.sessions.servers import turn_servers
 from halo.sessions.spending import price_of, today
 from halo.sessions.status import Figures, status_text
 from halo.tools.base import Tool
+from halo.tools.mcp.servers import McpServers
 from halo.tools.toolbox import Toolbox
 
 Tools = tuple[FunctionTool[..., Any], ...]
@@ -53,17 +57,17 @@ class Stage:
         self._desk = workspace.desk()
         grants = self._desk.grants()
         allowed = allow(self._desk.builder, self._desk.tree, grants, target)
-        self.notices = allowed.notices
         self._target = allowed.target
         artifact = self._bounded(workspace.artifact(allowed.target, tuple(t.spec for t in tools)))
-        self._refuse_dropped(artifact)
+        self._check_functions(artifact, allowed.notices)
         skills = {s.id: workspace.artifact(SkillTarget(s.id)) for s in artifact.manifest.skills}
         self._equipment = Equipment(artifact, skills, allowed.access, grants)
         gathered = gather(self._desk, self._equipment)
-        self.warnings = gathered.warnings
         # The time of a slot is that of loading: a prefix that changed with each turn would never be cached.
         self._values: Mapping[str, str] = gathered.at(_now())
-        turn, self._toolbox, self.remarks = self._lay_out(History())
+        turn, self._toolbox, remarks = self._lay_out(History())
+        warnings = (f"warning: {warning}" for warning in gathered.warnings)
+        self.notices = (*allowed.notices, *refused(artifact, allowed.access), *warnings, *remarks)
         self.prefix = turn.prefix
         self._spent = Spent()
         self._price = price_of(self._desk.tree, self.runtime, today(self._desk.now_ns()))
@@ -76,16 +80,19 @@ class Stage:
         runtime = msgspec.structs.replace(manifest.runtime, budgets=self._budgets)
         return msgspec.structs.replace(artifact, manifest=msgspec.structs.replace(manifest, runtime=runtime))
 
-    def _refuse_dropped(self, artifact: Artifact) -> None:
-        """Raise UsageError for functions that the agent would be loaded without."""
-        offered = {spec.name for spec in artifact.manifest.tools}
-        dropped = [tool.spec.name for tool in self.tools if tool.spec.name not in offered]
-        if dropped:
-            why = (
-                self.notices[0].removeprefix("note: ")
-                if self.notices
-                else f"it has {self._target.access} access"
+    def _check_functions(self, artifact: Artifact, notices: tuple[str, ...]) -> None:
+        """Raise UsageError for functions that the agent would be loaded without, or that share a name."""
+        offered = Counter(spec.name for spec in artifact.manifest.tools)
+        functions = [tool.spec.name for tool in self.tools]
+        twice = sorted({name for name in functions if offered[name] > 1})
+        if twice:
+            raise UsageError(
+                f"{self._asked.agent} would have two tools of the name {', '.join(twice)}",
+                hint='give the function another one: @tool(name="...")',
             )
+        dropped = [name for name in functions if not offered[name]]
+        if dropped:
+            why = notices[0].removeprefix("note: ") if notices else f"it has {self._target.access} access"
             raise UsageError(
                 f"{self._asked.agent} cannot have {', '.join(dropped)}: {why}",
                 hint="functions that change nothing may be offered all the same: @tool(read_only=True)",
@@ -127,9 +134,8 @@ class Stage:
     async def run(self, history: History, stats: Callable[[], Stats]) -> AsyncGenerator[TurnEvent, None]:
         """Run a turn whose message is the last of `history`; `stats` says what was used up to now."""
         notices: list[str] = []
-        servers = turn_servers(self._desk, self._equipment.artifact, self._equipment.grants, notices.append)
-        run = Ledger("run", self.runtime.budgets.run, time.monotonic, spent=self._spent)
-        ledger = turn_ledger(self.runtime.budgets, run=run)
+        servers = self._servers(notices.append)
+        run, ledger = self._ledgers()
         turn, toolbox, _ = self._lay_out(
             history, servers.tools, lambda: self._status(history, stats(), ledger)
         )
@@ -169,46 +175,68 @@ class Stage:
         )
         return status_text(figures, datetime.now(UTC), self._desk.zone_name())
 
+    def _ledgers(self) -> tuple[Ledger, Ledger]:
+        """Return the ledger of the run, which goes on where it was, and that of a turn in it."""
+        run = Ledger("run", self.runtime.budgets.run, time.monotonic, spent=self._spent)
+        return run, turn_ledger(self.runtime.budgets, run=run)
+
+    def _servers(self, tell: Callable[[str], None]) -> McpServers:
+        return turn_servers(self._desk, self._equipment.artifact, self._equipment.grants, tell)
+
     async def call(
         self, history: tuple[Message, ...], *, schema: dict[str, Any] | None, max_tokens: int | None
-    ) -> Finished:
-        """Make one model call. With a `schema` the reply is a value of it, and no tool is called."""
+    ) -> tuple[Finished, UsageReported]:
+        """Make one model call. With a `schema` the reply is a value of it, and no tool is called.
+
+        It counts in the budget of the run; BudgetError is raised where that, or the time of a turn, is over.
+        """
         binding = self.runtime.binding
         if max_tokens is not None:
             binding = msgspec.structs.replace(binding, max_tokens=max_tokens)
         choice: Literal["auto", "none"] = "none" if schema is not None else "auto"
         request = Request(self.prefix, history, binding, schema, choice)
+        run, ledger = self._ledgers()
+        ledger.check_priced(self._price, binding.model)
+        if (reached := ledger.reached()) is not None:
+            raise _used_up(reached)
+        try:
+            async with asyncio.timeout(ledger.seconds_left()) as timer:
+                finished, attempts = await self._finished(request)
+            return finished, charge(ledger, self._price, report(self.adapter.provider, finished, attempts))
+        except TimeoutError:
+            if not timer.expired():
+                raise  # it is the adapter's own
+            raise _used_up(ledger.reached() or TIME) from None
+        finally:
+            self._spent = run.spent
+
+    async def _finished(self, request: Request) -> tuple[Finished, int]:
+        """Return the whole reply, and at which attempt it came."""
+        attempts = 1
         async with aclosing(self.adapter.stream(request)) as events:
             async for event in events:
+                attempts += isinstance(event, Retrying)
                 if isinstance(event, Finished):
-                    return event
+                    return event, attempts
         raise ProviderError("the model's side ended without a reply", kind="protocol")
 
-    def report(self, finished: Finished) -> UsageReported:
-        """Return the figures of a call as a turn records them."""
-        cost = self._price(finished.usage)
-        return UsageReported(
-            self.adapter.provider,
-            finished.model,
-            finished.usage,
-            finished.request_digest,
-            finished.stop_reason,
-            finished.restored,
-            finished.expected,
-            None if cost is None else cost.amount,
-            "" if cost is None else cost.currency,
-            prefix=finished.prefix,
-        )
-
     async def execute(self, call: ToolCall) -> ToolResult:
-        """Run one call of a tool of the agent."""
-        return await self._toolbox.run(call)
+        """Run one call of a tool of the agent; an MCP server is started for this call alone."""
+        async with aclosing(self._servers(lambda _: None)) as servers:
+            if call.name not in servers.tools:
+                return await self._toolbox.run(call)
+            _, toolbox, _ = self._lay_out(History(), servers.tools)
+            return await toolbox.run(call)
 
     async def close(self) -> None:
         """Close the model, unless the program brought it along."""
         adapter, self._adapter = self._adapter, None
         if adapter is not None and self._given is None:
             await adapter.close()
+
+
+def _used_up(reached: Reached) -> BudgetError:
+    return BudgetError(f"{reached.bound} is reached", hint="load the agent with larger `budgets`")
 
 
 def _now() -> str:

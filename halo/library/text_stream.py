@@ -60,6 +60,10 @@ class TextStream:
         """Wait for the end and return the result. Raises what the turn raises, each time it is asked."""
         return await asyncio.shield(self._task)
 
+    def when_over(self, tell: Callable[["TextStream"], object]) -> None:
+        """Call `tell` with this stream when its turn is over."""
+        self._task.add_done_callback(lambda _: tell(self))
+
     async def aclose(self) -> None:
         """Break the turn off if it still runs. What it said so far stays in the agent's history."""
         if not self._task.done():

@@ -23,8 +23,8 @@ _UNPAID = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_error", "account_deactivated"}
 )
 
-# The status that the type of an error in the middle of a stream has elsewhere; what is not here may pass.
-_STATUS_OF = {
+# The status that the type or code of an error in the middle of a stream has elsewhere.
+STATUS_OF = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -34,8 +34,12 @@ _STATUS_OF = {
     "insufficient_quota": 429,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
+    "server_error": 500,
+    "vector_store_timeout": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
+    "server_is_overloaded": 529,
+    "slow_down": 529,
 }
 
 # What passes by itself, beside everything from 500 on: a slow request, a lock that another one holds.
@@ -94,10 +98,13 @@ def translate(error: Exception, call: Call) -> HaloError:
 
 
 def in_stream(body: object, call: Call) -> HaloError:
-    """Build the error for an error event in the middle of an answer that began well."""
+    """Build the error for an error event in the middle of an answer that began well.
+
+    One of a kind that is not known may pass.
+    """
     error: Any = body.get("error", body) if isinstance(body, dict) else {}
     number = error.get("code") if isinstance(error, dict) else None
-    known = [_STATUS_OF[code] for code in codes_of(body) if code in _STATUS_OF]
+    known = [STATUS_OF[code] for code in codes_of(body) if code in STATUS_OF]
     if not known and isinstance(number, int) and 400 <= number < 600:
         known = [number]
     if known:

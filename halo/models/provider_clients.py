@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from halo.models.bounded import HEADERS, bound
 from halo.models.endpoints import is_loopback, is_own
 
@@ -96,13 +98,14 @@ async def events_of(
 ) -> AsyncGenerator[object, None]:
     """Send a streamed request and yield its events as decoded JSON.
 
-    By the client's way for endpoints that it does not know: the typed one walks the whole history to convert
-    what needs no conversion, and builds a model of each event. Anthropic's also reads the arguments of calls
-    as they come, and fails where a model writes them wrongly.
+    By the client's way for endpoints that it does not know, and as bytes: else it walks the whole history
+    to copy and convert what needs neither, and builds a model of each event. Anthropic's also reads the
+    arguments of calls as they come, and fails where a model writes them wrongly.
     """
     package: Any = sys.modules[type(client).__module__.partition(".")[0]]
+    content = msgspec.json.encode(body)
     stream: Any = await client.post(
-        path, cast_to=object, body=body, stream=True, stream_cls=package.AsyncStream[object]
+        path, cast_to=object, content=content, stream=True, stream_cls=package.AsyncStream[object]
     )
     async with stream:
         async for event in stream:

@@ -14,15 +14,12 @@ from halo.errors import HaloError
 from halo.models.adapter import Finished, ModelEvent, Notice, StopReason, TextDelta, ThinkingDelta
 from halo.models.call_ids import named
 from halo.models.event_reading import read_event
-from halo.models.failures import Call, broke_off, from_status, in_stream, malformed
+from halo.models.failures import STATUS_OF, Call, broke_off, from_status, in_stream, malformed
 from halo.models.responses_events import Event, Failure, Incomplete, Item, Response
 from halo.records.messages import Block, Message, ProviderData, Text, Thinking, ToolCall
 from halo.records.usage import Usage
 
 _INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
-
-# Codes of failures inside a stream, and the HTTP status that says the same; any other one is a bad request.
-_STATUS = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store_timeout": 500}
 
 # Deltas by what they add to: an item's text (refusals are words, too), thoughts, arguments.
 _TEXT = frozenset({"response.output_text.delta", "response.refusal.delta"})
@@ -127,7 +124,10 @@ class ResponseStream:
     def _failed(self, error: Failure) -> HaloError:
         code = str(error.code or "")
         body = {"error": {"code": code, "message": error.message or code or "no reason given"}}
-        return from_status(_STATUS.get(code, 400), body, self._call) if code else in_stream(body, self._call)
+        if not code:
+            return in_stream(body, self._call)
+        # A code that is not known is a bad request: a picture that cannot be read, and the like.
+        return from_status(STATUS_OF.get(code, 400), body, self._call)
 
     def finish(self, body: dict[str, Any] | None = None) -> Finished:
         """Build the whole reply to `body`. Raises ProviderError when the stream ended before it did."""

@@ -1,7 +1,7 @@
 """Requests of OpenAI's Responses as JSON. Pure. What comes back is read by `responses_stream`.
 
-Stateless: nothing is stored at the provider, the whole history goes out each time, items without the ids by
-which a server would look for what it never stored.
+Stateless: nothing is stored at the provider, the whole history goes out each time, messages and calls without
+the ids by which a server would look for what it never stored. Of thoughts the protocol demands them.
 """
 
 import re

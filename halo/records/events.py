@@ -183,10 +183,14 @@ class Repaired(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`turn.ended`: why the turn is over (`EndReason`); `error` holds the message where it failed."""
+    """`turn.ended`: why the turn is over (`EndReason`); `error` holds the message where it failed.
+
+    `mended`: the process that ran it died, and the next one to open the session recorded its end.
+    """
 
     reason: str
     error: str = ""
+    mended: bool = False
 
 
 EventData = (

@@ -18,6 +18,9 @@ CUT_OFF = (
     "Make it again, with less in it."
 )
 
+# Characters of arguments that are mended. It takes some microseconds for each, and everything waits.
+_LONGEST = 200_000
+
 # How often the same call may stand in a row, and among the last calls, before it is not run any more. Calls
 # that ask how something else is doing may repeat themselves longer.
 _IN_A_ROW = 3
@@ -66,7 +69,7 @@ def _mended(arguments: str) -> dict[str, Any] | None:
 
     The library closes whatever is open. Half a file would be written as if it were the whole.
     """
-    if _breaks_off(arguments):
+    if len(arguments) > _LONGEST or _breaks_off(arguments):
         return None
     import json_repair
 

@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import NamedTuple, TypeVar
 
-import msgspec
-
 from halo.errors import ProviderError
 from halo.models.adapter import Adapter, Finished, Notice, Request, Retrying, TextDelta, ThinkingDelta
 from halo.models.prefix import Prefix
@@ -29,6 +27,7 @@ from halo.runner.calls import call_ids, fresh_ids
 from halo.runner.context.context import Context
 from halo.runner.record import History
 from halo.runner.repair import CUT_OFF, Storms, mend_arguments, waves
+from halo.runner.reporting import charge, report
 from halo.runner.slots import Filled
 from halo.tools.toolbox import Toolbox
 
@@ -37,7 +36,7 @@ OUT_OF_TIME = "This call was broken off: the time for this turn is over. It may 
 NOT_BEGUN = "This call was not run: {bound} is reached."
 
 # What is said where a timer was a little faster than the ledger's clock.
-_TIME = Reached("time", "the time for this turn")
+TIME = Reached("time", "the time for this turn")
 
 # How often a history that is too long for the provider is shortened for the same call.
 _SHORTENINGS = 3
@@ -177,7 +176,7 @@ class _Loop:
             if finished.usage.prompt:  # some servers count nothing, or only what they produce
                 self._history.measured(finished.usage.prompt + finished.usage.output)
             yield MessageAdded(message)
-            yield self._report(finished)
+            yield self._charged(report(self._adapter.provider, finished, self._attempts))
             if not message.calls:
                 yield TurnEnded(_reason(finished))
                 return
@@ -219,7 +218,7 @@ class _Loop:
         shortening = self._context.shorten(self._history, reason, harder=harder)
         async with aclosing(self._timed(shortening)) as events:
             async for event in events:
-                yield self._priced(event) if isinstance(event, UsageReported) else event
+                yield self._charged(event) if isinstance(event, UsageReported) else event
         self._check()  # a summary is a call, too
 
     async def _call(self) -> AsyncGenerator[TurnEvent, None]:
@@ -299,7 +298,7 @@ class _Loop:
                     continue
                 took = 0
                 if self._late:
-                    text = NOT_BEGUN.format(bound=(self._ledger.reached() or _TIME).bound)
+                    text = NOT_BEGUN.format(bound=(self._ledger.reached() or TIME).bound)
                     result = ToolResult(call.id, text, is_error=True)
                 else:
                     try:
@@ -316,7 +315,7 @@ class _Loop:
             while True:
                 left = self._ledger.seconds_left()
                 if left == 0:  # nothing is begun any more
-                    raise _Over(self._ledger.reached() or _TIME)
+                    raise _Over(self._ledger.reached() or TIME)
                 try:
                     async with asyncio.timeout(left) as timer:
                         item = await anext(source)
@@ -325,34 +324,14 @@ class _Loop:
                 except TimeoutError:
                     if not timer.expired():
                         raise  # it is the source's own
-                    raise _Over(self._ledger.reached() or _TIME) from None
+                    raise _Over(self._ledger.reached() or TIME) from None
                 yield item
         finally:
             if isinstance(source, AsyncGenerator):
                 await source.aclose()
 
-    def _report(self, finished: Finished) -> UsageReported:
-        return self._priced(
-            UsageReported(
-                provider=self._adapter.provider,
-                model=finished.model,
-                usage=finished.usage,
-                request_digest=finished.request_digest,
-                stop_reason=finished.stop_reason,
-                restored=finished.restored,
-                expected=finished.expected,
-                attempts=self._attempts,
-                prefix=finished.prefix,
-            )
-        )
-
-    def _priced(self, report: UsageReported) -> UsageReported:
-        """Add a call to the ledger, and what it costs to its report."""
-        cost = self._price(report.usage)
-        self._ledger.add(report.usage, cost)
-        if cost is None:
-            return report
-        return msgspec.structs.replace(report, cost=cost.amount, currency=cost.currency)
+    def _charged(self, call: UsageReported) -> UsageReported:
+        return charge(self._ledger, self._price, call)
 
 
 def _reason(finished: Finished) -> EndReason:

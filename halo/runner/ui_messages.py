@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from halo.models.adapter import Notice, Retrying, TextDelta, ThinkingDelta
+from halo.models.call_arguments import arguments_object
 from halo.records.events import (
     ContextShortened,
     MessageAdded,
@@ -146,10 +147,10 @@ class UiMessage:
 
 def _input(call: ToolCall) -> Chunk:
     chunk: Chunk = {"toolCallId": call.id, "toolName": call.name, "dynamic": True}
-    try:
-        value = msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError as error:
-        return {"type": "tool-input-error", **chunk, "input": call.arguments, "errorText": str(error)}
+    value = arguments_object(call.arguments or "{}")
+    if value is None:
+        wrong = "the arguments are no JSON object"
+        return {"type": "tool-input-error", **chunk, "input": call.arguments, "errorText": wrong}
     return {"type": "tool-input-available", **chunk, "input": value}
 
 

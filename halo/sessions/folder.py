@@ -149,7 +149,7 @@ class OpenSession:
     def _mend(self) -> None:
         if self.conversation.open_turn:
             self.answer_open_calls()
-            self.append(TurnEnded("interrupted"))
+            self.append(TurnEnded("interrupted", mended=True))
 
     def answer_open_calls(self) -> None:
         """Record for every call without a result that it was interrupted: no call stays open."""

@@ -80,6 +80,7 @@ class Conversation:
         self._results: list[ToolResult] = []
         self._counted: _Counted | None = None
         self._began = ""
+        self._lived = ""  # when the last event was recorded that nobody mended
 
     def add(self, event: Event) -> None:
         """Fold one event, with its payload in `data`. Types of a newer version only count."""
@@ -89,6 +90,8 @@ class Conversation:
             self.newer.append(newer)
         if data is not None:
             self._fold(data, event)
+            if not (isinstance(data, (ToolResultAdded, TurnEnded)) and data.mended):
+                self._lived = event.ts
 
     def miss(self, unread: Unread) -> None:
         """Note a line that cannot be used; if its envelope is whole, its number is taken all the same."""
@@ -132,12 +135,14 @@ class Conversation:
                 artifact = self.started.artifact if self.started else ""
                 self.last_call = LastCall(data, event.ts, artifact)
                 # The figures of a summary are about another request: no reply stands before them.
-                if data.usage.prompt and self.messages and self.messages[-1].role == "assistant":
+                answered = not self._results and self.messages and self.messages[-1].role == "assistant"
+                if data.usage.prompt and answered:
                     tokens = data.usage.prompt + data.usage.output
                     self._counted = _Counted(tokens, len(self.messages), artifact)
             case TurnEnded():
                 self.ended, self.open_turn = data, False
-                self.seconds += _between(self._began, event.ts)
+                # Whoever mends a turn may come days after it.
+                self.seconds += _between(self._began, self._lived if data.mended else event.ts)
 
     def _shorten(self, shortened: ContextShortened, event: Event) -> None:
         """Make the edits. What was lost before them may have moved everything: then they do not fit."""

@@ -260,8 +260,10 @@ def _break_off(session: OpenSession, progress: _Progress, ended: TurnEnded, show
     """Record the text that the user has already seen, answer open calls, and end the turn.
 
     Runs while an error is on its way, and adds none: a log that takes nothing more is mended by the next one
-    who opens the session.
+    who opens the session. A turn that was over before, when its end was shown, stays as it ended.
     """
+    if not session.conversation.open_turn:
+        return
     try:
         if progress.unrecorded:
             # Half a character (a lone surrogate) may be the very reason why the turn breaks off.

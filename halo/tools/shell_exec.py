@@ -64,6 +64,6 @@ def _shortened(text: str, mask: Callable[[str], str]) -> str:
     left_out = len(text) - 2 * half
     # More than is shown is searched, so that a secret at the cut is whole; not all of several MiB.
     return (
-        f"{mask(text[: 4 * half])[:half]}\n[... {left_out:,} characters are left out here; write the output to "
-        f"a file and read that in parts ...]\n{mask(text[-4 * half :])[-half:]}"
+        f"{mask(text[: 4 * half])[:half]}\n[... {left_out:,} characters are left out here; write the output "
+        f"to a file and read that in parts ...]\n{mask(text[-4 * half :])[-half:]}"
     )

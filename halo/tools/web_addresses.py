@@ -14,6 +14,10 @@ _UNICAST = ipaddress.IPv6Network("2000::/3")
 # For documentation, which older versions of `ipaddress` do not know.
 _DOCUMENTATION = ipaddress.IPv6Network("3fff::/20")
 
+# Services for a cloud machine itself, at addresses that count as public. Older versions of `ipaddress` take
+# the network for public that they are in, too.
+_OF_CLOUDS = (ipaddress.IPv4Network("192.0.0.0/24"), ipaddress.IPv4Network("168.63.129.16/32"))
+
 # IPv6 addresses that stand for an IPv4 address: the network, and the first of the bits that are it.
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -32,6 +36,8 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(found, ipaddress.IPv6Address) and (found not in _UNICAST or found in _DOCUMENTATION):
+        return False
+    if isinstance(found, ipaddress.IPv4Address) and any(found in network for network in _OF_CLOUDS):
         return False
     return found.is_global and not found.is_multicast and not found.is_reserved
 

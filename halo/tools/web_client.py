@@ -55,6 +55,8 @@ async def ask(url: "httpx2.URL", headers: Mapping[str, str], addresses: list[str
 
 
 async def _ask_one(url: "httpx2.URL", headers: Mapping[str, str], address: str) -> Reply:
+    import asyncio
+
     import httpx2
 
     from halo.version import __version__
@@ -62,10 +64,14 @@ async def _ask_one(url: "httpx2.URL", headers: Mapping[str, str], address: str) 
     secure = url.scheme == "https"
     # A client for each request: a connection that is kept is known by its address alone, and the next host
     # at that address would be spoken to without looking at its certificate. Nor are cookies handed on.
-    transport = httpx2.AsyncHTTPTransport(
-        # Without TLS there is nothing to verify, and loading the authorities takes longer than a request.
-        verify=httpx2.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Without TLS there is nothing to verify, and loading the authorities takes longer than a request: tens of
+    # milliseconds, in which the event loop would stand still.
+    context = (
+        await asyncio.to_thread(httpx2.create_ssl_context)
+        if secure
+        else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     )
+    transport = httpx2.AsyncHTTPTransport(verify=context)
     timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
     async with httpx2.AsyncClient(transport=transport, trust_env=False, timeout=timeout) as client:
         request = client.build_request(

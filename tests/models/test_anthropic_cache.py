@@ -195,8 +195,10 @@ def test_what_the_provider_says_of_a_miss_is_passed_on(scripted):
     )  # fmt: skip
     events = run_turn(AnthropicMessages(scripted.url, "k"), request(user("x"), provider="anthropic"))
     assert notices(events) == [
-        "warning: anthropic says that about 4,321 cached tokens were lost because the tools changed since the "
-        "last call"
+        (
+            "warning: anthropic says that about 4,321 cached tokens were lost because the tools changed since "
+            "the last call"
+        )
     ]
     # Only the provider's own endpoint is asked for it.
     assert "diagnostics" not in scripted.requests[0].json

@@ -1,5 +1,6 @@
 """What comes over the wire is kept only if it can be: whole characters, reasonable nesting."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,11 +11,13 @@ from turning import outcome, request, run_turn
 from halo.errors import ProviderError
 from halo.files.canonical import canonical_json
 from halo.models.adapter import TextDelta
+from halo.models.anthropic_messages import AnthropicMessages
 from halo.models.anthropic_wire import render
 from halo.models.call_arguments import arguments_object, sent_arguments
 from halo.models.characters import whole_characters, whole_text
 from halo.models.error_bodies import message_of
 from halo.models.openai_chat import OpenAIChat
+from halo.models.provider_clients import events_of
 from halo.models.rendering import Rendering
 from halo.records.messages import Message, ToolCall, user
 
@@ -78,3 +81,27 @@ class TestArguments:
 
     def test_an_object_is_itself(self):
         assert sent_arguments('{"a": [{"b": null}], "c": {}}') == {"a": [{"b": None}], "c": {}}
+
+
+@pytest.mark.parametrize("package", ["openai", "anthropic"])
+def test_the_clients_do_not_walk_what_is_sent(scripted, package):
+    """Ten thousand messages would cost them longer than a short call takes."""
+    client = {"openai": OpenAIChat, "anthropic": AnthropicMessages}[package](scripted.url, "k")._open()
+    walked = []
+
+    class Watched(dict):
+        def items(self):
+            walked.append(self)
+            return super().items()
+
+    scripted.says_messages({"type": "message_stop"})
+
+    async def send():
+        body = {"messages": [Watched(role="user", content="x")], "stream": True}
+        async with client:
+            return [event async for event in events_of(client, "/v1/messages", body)]
+
+    assert asyncio.run(send()) == [{"type": "message_stop"}]
+    assert scripted.requests[0].json["messages"] == [{"role": "user", "content": "x"}]
+    assert scripted.requests[0].headers["content-type"] == "application/json"
+    assert walked == []

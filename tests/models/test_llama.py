@@ -1,12 +1,14 @@
 """The engine: silent, private, and clear about what it cannot load."""
 
+import asyncio
 import sys
 
 import pytest
 from test_gguf import small
 
-from halo.errors import MissingEngineError, ModelFileError, StartError
+from halo.errors import MissingEngineError, ModelFileError, ProviderError, StartError
 from halo.models import llama
+from halo.models.failures import Call
 
 
 def test_nobody_else_on_this_machine_can_use_it(llama_server):
@@ -53,3 +55,27 @@ def test_threads():
     for bad in ("0", "-1", "two", "1.5", "9999999"):
         with pytest.raises(StartError, match="HALO_THREADS"):
             llama.default_threads({"HALO_THREADS": bad})
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": 400, "type": "exceed_context_size_error", "message": "exceeds the available context size"}, "overflow"),
+        ({"code": 500, "type": "server_error", "message": "out of memory"}, "transient"),
+    ],
+)  # fmt: skip
+def test_what_it_says_in_the_middle_of_an_answer_keeps_its_meaning(scripted, error, kind):
+    from halo.models.llama_client import LlamaClient
+
+    scripted.says_chat({"choices": [{"delta": {"content": "Half"}}]}, {"error": error})
+
+    async def read():
+        client = LlamaClient(Call("local", scripted.url, "m", "k"))
+        try:
+            return [chunk async for chunk in client.chat({})]
+        finally:
+            await client.close()
+
+    with pytest.raises(ProviderError) as raised:
+        asyncio.run(read())
+    assert raised.value.kind == kind

@@ -465,6 +465,8 @@ class TestWhatGoesWrong:
         ("code", "text", "kind"),
         [
             ("server_error", "oops", "transient"),
+            ("server_is_overloaded", "Our servers are currently overloaded.", "transient"),
+            ("slow_down", "Please reduce the rate.", "transient"),
             ("rate_limit_exceeded", "slow down", "rate_limit"),
             ("invalid_prompt", f"bad {KEY}", "request"),
             ("context_length_exceeded", "too many tokens", "overflow"),

@@ -345,6 +345,6 @@ def test_a_refusal_is_recorded_without_the_endpoint(tmp_path):
     [written] = tmp_path.iterdir()
     assert "intern.example" not in written.read_text()
     with pytest.raises(
-        ProviderError, match="openai rejects the request .400.: see https://docs.example/ now"
+        ProviderError, match=r"openai rejects the request \(400\): see https://docs\.example/ now"
     ):
         replay(tmp_path, request())

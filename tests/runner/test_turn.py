@@ -134,8 +134,8 @@ def answers(events):
     return [e.result for e in events if isinstance(e, ToolResultAdded)]
 
 
-def grep(pattern, id="c"):
-    return Message("assistant", (ToolCall(id, "grep", f'{{"pattern": "{pattern}"}}'),))
+def grep(pattern, identity="c"):
+    return Message("assistant", (ToolCall(identity, "grep", f'{{"pattern": "{pattern}"}}'),))
 
 
 class TestBudgets:

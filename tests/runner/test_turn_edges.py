@@ -186,10 +186,11 @@ def test_a_refusal_leaves_the_history_whole():
         '{"pattern":',
         '{"pattern": "x",',
         "{'pattern': 'half",
+        "{'pattern': '" + "x" * 200_000 + "'}",  # whole, but so long that everything would wait
     ],
 )
 def test_arguments_that_break_off_are_not_closed_and_run(arguments):
-    """Some servers say `stop` when their window is full; half a file must not be written as the whole."""
+    """What cannot be mended safely is left. Some servers say `stop` when their window is full; half a file must not be written as the whole."""
     bench = Bench()
     reply = Message("assistant", (ToolCall("c", "grep", arguments),))
     events = events_of(a_turn(user("Go.")), Player(reply, says("Done.")), bench)

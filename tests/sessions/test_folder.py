@@ -111,12 +111,12 @@ def test_a_dead_turn_is_mended_once_and_for_good(tmp_path):
         session.append(MessageAdded(Message("assistant", (ToolCall("c1", "grep", "{}"),))))
     with folder.open(now) as session:
         first = session.conversation.history()
-        assert session.conversation.ended == TurnEnded("interrupted")
+        assert session.conversation.ended == TurnEnded("interrupted", mended=True)
     with folder.open(now) as session:
         assert session.conversation.history() == first
     assert first[-1].content == (ToolResult("c1", INTERRUPTED, is_error=True),)
     mended = [li for li in read_log(folder.events) if li.record and b'"mended":true' in li.record]
-    assert len(mended) == 1
+    assert len(mended) == 2  # the result, and the end of the turn
 
 
 def test_an_unreadable_log_is_never_written_to(tmp_path):
@@ -354,7 +354,7 @@ def test_after_a_failed_append_nothing_more_goes_into_the_log(tmp_path, monkeypa
             session.append(TurnEnded("error"))
         assert not session.sound
     with folder.open(now) as session:
-        assert session.conversation.ended == TurnEnded("interrupted")
+        assert session.conversation.ended == TurnEnded("interrupted", mended=True)
     seqs = [msgspec.json.decode(li.record, type=Event).seq for li in read_log(folder.events) if li.record]
     assert seqs == list(range(1, len(seqs) + 1))
 

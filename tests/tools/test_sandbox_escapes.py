@@ -620,7 +620,7 @@ def test_a_folder_that_is_swapped_for_a_link_while_a_sandbox_is_set_up_opens_not
         while not (sandbox.root / "sub/x").is_symlink():  # noqa: ASYNC110  # another process
             await asyncio.sleep(0.02)
         seen, ran = "", 0
-        for _ in range(250):
+        for _ in range(100):
             try:
                 done = await commands.execute("cat sub/.git/id_ed25519 sub/x/id_ed25519", {}, 10)
                 seen, ran = seen + done.output, ran + 1
@@ -944,3 +944,10 @@ def test_the_search_for_nested_workspaces_is_bounded_and_follows_no_link(tmp_pat
     found = find_nested(str(tmp_path))
     assert len(found) == MOST_FOUND
     assert str(tmp_path / ".halo") not in found
+
+
+def test_a_halo_folder_with_too_much_in_it_is_refused_and_says_why(sandbox):
+    for number in range(501):
+        (sandbox.root / f".halo/n{number}.md").touch()
+    with pytest.raises(ToolFailure, match=r"\.halo holds 50\d files and folders.*into folders"):
+        sandbox.execute("true")

@@ -5,7 +5,6 @@ import datetime as dt
 import socket
 import ssl
 import threading
-import time
 
 
 class RawServer:
@@ -26,14 +25,14 @@ class RawServer:
             self._context.load_cert_chain(cert)
             self._context.sni_callback = lambda _sock, name, _context: self.names.append(name)
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self._closed = False
+        self._closed = threading.Event()
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def close(self):
-        self._closed = True
+        self._closed.set()
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", self.port)).close()
         self._thread.join(10)
@@ -42,7 +41,7 @@ class RawServer:
     def _serve(self):
         while True:
             connection, _ = self._socket.accept()
-            if self._closed:
+            if self._closed.is_set():
                 connection.close()
                 return
             with contextlib.suppress(OSError), connection:
@@ -61,10 +60,10 @@ class RawServer:
         self.requests.append(data.decode())
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         for part in reply:
-            if self._closed:
+            if self._closed.is_set():
                 return
             if isinstance(part, (int, float)):
-                time.sleep(part)
+                self._closed.wait(part)
             else:
                 connection.sendall(part)
                 self.sent += len(part)

@@ -21,6 +21,7 @@ from halo.runner.context.summarise import Plan, asked, asked_shorter, plan, usab
 from halo.runner.context.truncate import truncate
 from halo.runner.context.units import View
 from halo.runner.record import History, message_tokens
+from halo.runner.reporting import report
 
 # From a history and the tokens that it may have to the edits that shorten it.
 Strategy = Callable[[View, int], tuple[Edit, ...]]
@@ -68,6 +69,7 @@ class Context:
         window = runtime.context_tokens
         fill = min(int(runtime.compress_at * window), window - runtime.binding.max_tokens)
         self._limit = max(fill, window // 4)
+        self._most = max(window - runtime.binding.max_tokens, self._limit)
         self._enough = self._limit
 
     @cached_property
@@ -91,8 +93,10 @@ class Context:
     ) -> AsyncGenerator[ContextShortened | Notice | UsageReported, None]:
         """Shorten `history` and yield what was done to it, each time after it was done.
 
-        `reason` is that of `reason()`, or `overflow` where the provider found it too long; then `truncate`
-        is the last resort even where it is not listed. `harder`: what was done before was not enough.
+        `reason` is that of `reason()`, or `overflow` where the provider found it too long; `harder`: what was
+        done before was not enough. `truncate` is the last resort even where it is not listed: after an
+        overflow, and where nothing else (a summary that failed) leaves room for a reply. Some servers say
+        nothing when a request is too long, and drop its beginning.
         Yields no `ContextShortened` where nothing can be left out any more.
         """
         room = self._room(history, overflow=reason == "overflow", harder=harder)
@@ -115,6 +119,11 @@ class Context:
                 yield done
             if sum(history.weights) <= room.tokens:
                 break
+        if "truncate" not in strategies and room.scale * self._estimate(history) > self._most:
+            edits = truncate(View.of(history), room.tokens)
+            done = self._apply(history, "truncate", edits, reason, room)
+            if done is not None:
+                yield done
         after = round(room.scale * self._estimate(history))
         self._enough = max(self._limit, after + self._limit // _STEP)
 
@@ -205,17 +214,5 @@ class Context:
                 elif isinstance(event, Notice):
                     events.append(event)
         assert finished is not None  # noqa: S101  # the adapter's promise
-        events.append(
-            UsageReported(
-                provider=self._adapter.provider,
-                model=finished.model,
-                usage=finished.usage,
-                request_digest=finished.request_digest,
-                stop_reason=finished.stop_reason,
-                restored=finished.restored,
-                expected=finished.expected,
-                attempts=attempts,
-                prefix=finished.prefix,
-            )
-        )
+        events.append(report(self._adapter.provider, finished, attempts))
         return finished

@@ -25,6 +25,7 @@ _MOST_SEARCHED = 20_000  # entries of `.halo`
 _GUARDED_GIT = ("hooks", "config", "config.worktree", "commondir", "modules", "worktrees")
 
 _HALO_BYTES = 1 << 20  # of the folder that takes the place of `.halo`
+_MOST_SHOWN = 500  # entries of it; the time for each grows with their number
 
 
 def lay_workspace(
@@ -130,8 +131,14 @@ def _lay_halo(layout: Layout, folder: str) -> None:
 
     An empty folder takes its place, and gets what there is to see: so nothing that is made later shows up.
     """
+    names = _names(folder)
+    if len(names) > _MOST_SHOWN:
+        raise ToolFailure(
+            f"commands cannot be run in a sandbox here: .halo holds {len(names):,} files and folders, each "
+            f"of which would be mounted, and {_MOST_SHOWN} are possible; the user can put them into folders"
+        )
     layout.memory(folder, _HALO_BYTES)
-    for name in _names(folder):
+    for name in names:
         path = os.path.join(folder, name)
         if _is_private(f".halo/{name}"):
             continue
