@@ -29,6 +29,7 @@ def command(*, directory: str, home: bool) -> None:
     Existing files are kept as they are, but for the JSON Schemas in .halo/schemas/, which are this version's.
     """
     from halo.workspace.locate import HALO_DIR, halo_home, templates_folder
+    from halo.workspace.places import refuse_home_inside
 
     templates = templates_folder()
     if home:
@@ -51,6 +52,7 @@ def command(*, directory: str, home: bool) -> None:
             f"{directory} is where Halo's own home lies, and cannot be a workspace",
             hint="choose another folder; halo init --global seeds the home",
         )
+    refuse_home_inside(directory, halo_home(os.environ))
     above = _workspace_above(directory)
     new = not os.path.lexists(os.path.join(directory, HALO_DIR))
     _copy(os.path.join(templates, "workspace"), directory)

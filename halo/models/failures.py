@@ -133,7 +133,8 @@ def from_status(
     if status == 401 or "API_KEY_INVALID" in codes:
         return ProviderError(
             f"{where} does not accept the key ({status})",
-            hint=f"check `{call.provider}.secrets.api_key` in the settings, or the environment variable",
+            hint=f"check `{call.provider}.secrets.api_key` in the settings, or the environment variable "
+            f"{call.provider.upper()}_API_KEY",
             kind="auth",
         )
     if is_overflow(status, codes, said):

@@ -1,8 +1,9 @@
 """The compiled artifact: `manifest.json` beside `prompt.md`, and the pointer that leads to both."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from halo.files.tree import Input
 from halo.records.budgets import Budgets
@@ -110,8 +111,10 @@ PROVIDERS = ("local", "openai", "anthropic", "deepseek", "gemini")
 class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How much a model thinks before it answers: `effort` in the provider's words, or a bound in tokens."""
 
-    effort: str = ""
-    budget_tokens: int | None = None
+    effort: Annotated[str, Meta(description="How hard, in the provider's words: low, medium, high ...")] = ""
+    budget_tokens: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="The most tokens of thinking.")
+    ] = None
 
 
 class Binding(msgspec.Struct, frozen=True):

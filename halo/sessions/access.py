@@ -38,8 +38,8 @@ def allow(builder: Builder, tree: Tree, grants: Grants, target: AgentTarget) -> 
         return Allowed(target, limit)
     if limit != "readonly" and not grants.changes and (tools := _changing(tree, target.agent)):
         notice = (
-            f"note: {target.agent} only reads here, and has no {', '.join(tools)}: nobody has allowed this "
-            "workspace more yet; halo trust shows what it asks for"
+            f"note: {target.agent} only reads here, and has no {', '.join(tools)}: what the workspace asks "
+            "for now is not allowed yet; to see and allow it: halo trust"
         )
         return Allowed(_with(target, "readonly"), "readonly", (notice,))
     return Allowed(_with(target, limit), limit)

@@ -53,14 +53,12 @@ class Places(msgspec.Struct, frozen=True):
         return os.path.join(self.workspace, HALO_DIR)
 
 
-def find_places(start: str, environ: Mapping[str, str]) -> Places:
-    """Find the workspace at or above `start`, and the rest from the environment.
+def refuse_home_inside(workspace: str, home: str) -> None:
+    """Raise `StartError` where Halo's home lies in the workspace.
 
-    Raises `StartError` where Halo's home lies in the workspace: tools may read and write what lies there, and
-    in the home are keys, and what the user allowed. Of a folder that is called `.halo` tools keep away.
+    Tools may read and write what lies there, and in the home are keys, and what the user allowed. Of a folder
+    that is called `.halo` tools keep away.
     """
-    home = halo_home(environ)
-    workspace = find_workspace(start, home)
     own, root = os.path.realpath(home), os.path.realpath(workspace)
     if os.path.basename(own) != HALO_DIR and own.startswith(root.rstrip(os.sep) + os.sep):
         raise StartError(
@@ -68,6 +66,16 @@ def find_places(start: str, environ: Mapping[str, str]) -> Places:
             "and allow themselves anything",
             hint="set HALO_HOME to a folder elsewhere",
         )
+
+
+def find_places(start: str, environ: Mapping[str, str]) -> Places:
+    """Find the workspace at or above `start`, and the rest from the environment.
+
+    Raises as `refuse_home_inside` does.
+    """
+    home = halo_home(environ)
+    workspace = find_workspace(start, home)
+    refuse_home_inside(workspace, home)
     return Places(
         workspace=workspace,
         home=home,

@@ -182,6 +182,7 @@ class TestTrust:
         assert capfd.readouterr().out.splitlines() == [
             f"settings.yaml: general.models.aliases.far talks to {AWAY} as anthropic, with that provider's key",
             f"settings.yaml: general.models.profiles.ci.default talks to {AWAY} as openai, with that provider's key",
+            "agents of yours and of Halo's templates may do here what their tools do, not only read",
         ]
 
     @pytest.mark.parametrize(
@@ -213,6 +214,8 @@ def test_init_seeds_the_catalogues(ws):
     assert run(["init", "--global"]) == 0
     assert sorted(p.name for p in (ws.home / "global" / "models").glob("*.yaml")) == [
         "anthropic.yaml",
+        "deepseek.yaml",
+        "gemini.yaml",
         "local.yaml",
         "openai.yaml",
     ]

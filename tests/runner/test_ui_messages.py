@@ -106,8 +106,9 @@ def test_a_client_of_the_ai_sdk_reads_a_turn(ai_sdk):
     assert looked["output"] == {"text": "a picture", "images": [{"mediaType": "image/png", "data": "AAAA"}]}
 
 
-def test_arguments_that_are_no_json_are_shown_as_they_are(ai_sdk):
-    broken = ToolCall("c1", "grep", '{"pattern": ')
+@pytest.mark.parametrize("arguments", ['{"pattern": ', "[" * 100_000])
+def test_arguments_that_are_no_json_are_shown_as_they_are(ai_sdk, arguments):
+    broken = ToolCall("c1", "grep", arguments)
     message, problems = read(
         ai_sdk,
         chunks_of(

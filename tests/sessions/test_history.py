@@ -125,3 +125,33 @@ def test_asking_for_the_history_changes_nothing(steps):
             (conversation.miss if isinstance(found, Unread) else conversation.add)(found)
         assert asked.history() == asked.history()
     assert vars(asked) == vars(silent)
+
+
+def stamped(*events):
+    """Log lines of (second, event)."""
+    made = []
+    for seq, (second, data) in enumerate(events, 1):
+        stamp = f"2026-11-30T10:00:{second:02}.000Z"
+        raw = msgspec.Raw(msgspec.json.encode(data))
+        event = Event(1, seq, stamp, NAMES[type(data)], 1, raw)
+        made.append(LogLine(seq, msgspec.json.encode(event), None))
+    return made
+
+
+def test_the_days_until_a_dead_turn_is_mended_are_not_its_time():
+    """A budget in seconds would be used up by a crash, with everything in the session."""
+    died = [(0, STARTED), (2, MessageAdded(user("look"))), (5, MessageAdded(calls("1")))]
+    later = 30
+    result = ToolResultAdded(ToolResult("1", "interrupted", is_error=True), "grep", mended=True)
+    mended = [(later, result), (later, TurnEnded("interrupted", mended=True))]
+    assert fold(stamped(*died, *mended)).seconds == 5
+    assert fold(stamped(*died, (later, TurnEnded("interrupted")))).seconds == 30
+
+
+def test_figures_of_a_summary_that_was_not_used_are_not_those_of_the_history():
+    asked = [CREATED, STARTED, MessageAdded(user("look")), MessageAdded(calls("1"))]
+    first = UsageReported("p", "m", Usage(uncached=100, output=10))
+    result = ToolResultAdded(ToolResult("1", "one"), "grep")
+    summary = UsageReported("p", "m", Usage(uncached=7, output=3))
+    without = fold(lines(*asked, first, result)).record("a")
+    assert fold(lines(*asked, first, result, summary)).record("a").tokens(0) == without.tokens(0)

@@ -6,6 +6,7 @@ import os
 
 import msgspec
 import pytest
+from histories import fit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from making import agent, body, compiled
@@ -271,6 +272,33 @@ def test_a_consumer_that_fails_closes_the_stream_before_the_adapter(office):
     ended = office.folder.read().ended
     assert ended.reason == "error"
     assert "BrokenPipeError" in ended.error
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, KeyboardInterrupt, asyncio.CancelledError])
+def test_at_whatever_event_the_reader_goes_the_turn_ends_once_and_whole(office, error):
+    """One session, whose reader goes one event later each time, until it stays to the end."""
+    gone, count = True, 0
+    while gone:
+        seen, left = (office.folder.read().seq if office.folder else 0), count
+
+        def show(_event):
+            nonlocal left
+            if left == 0:
+                raise error
+            left -= 1
+
+        try:
+            office.talk(Player(calls("a", "b"), says("Done.")), show=show)
+            gone = False
+        except error:
+            pass
+        conversation = office.folder.read()
+        ended = [d for e, d in office.recorded() if e.seq > seen and isinstance(d, TurnEnded)]
+        assert len(ended) == 1
+        assert fit(conversation.history())
+        assert not conversation.open_turn
+        count += 1
+    assert count > 6
 
 
 def test_cancelling_closes_the_stream_before_the_adapter(office):

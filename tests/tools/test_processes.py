@@ -173,6 +173,26 @@ def test_cancelling_kills_everything_at_once(tmp_path):
     assert gone(read_pid(pid_file))
 
 
+def test_cancelling_the_cancelling_leaves_nothing_either(tmp_path):
+    """Ctrl-C twice, or a loop that ends: who waits for the program is cancelled in the middle of its end."""
+    pid_file = tmp_path / "pid"
+
+    async def cancelled():
+        script = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+        task = asyncio.create_task(run_process(["/bin/sh", "-c", script], ENVIRONMENT, "/", 60))
+        while not pid_file.exists():  # noqa: ASYNC110  # another process makes it
+            await asyncio.sleep(0.02)
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(ProcessLookupError):  # a zombie would still have its number
+            os.kill(read_pid(pid_file), 0)
+
+    asyncio.run(cancelled())
+
+
 def test_the_loop_goes_on_while_a_program_runs():
     async def both():
         ticks = 0

@@ -117,8 +117,11 @@ async def _hear(
             try:
                 line = await process.stdout.readuntil(b"\n")
             except asyncio.IncompleteReadError:
-                # Why it ended is on stderr, if anywhere: that is read first, and then the end is known.
-                await asyncio.wait({errors}, timeout=_LAST_WORDS)
+                # Why it ended is in its exit code and on stderr, if anywhere: those come first, and then it
+                # is known that it has ended.
+                ended = asyncio.ensure_future(process.wait())
+                await asyncio.wait({errors, ended}, timeout=_LAST_WORDS)
+                ended.cancel()
                 return
             except asyncio.LimitOverrunError:
                 program.fault = f"sent a message of more than {LONGEST_MESSAGE >> 20} MiB"

@@ -43,16 +43,21 @@ class MemoryFiles:
         bound: list[Key] = []
 
         def missing(folder: Key, rest: list[str]) -> None:
+            if _too_long(folder[-1]):
+                raise _error(errno.ENAMETOOLONG)
             bound.append((*folder, *rest))
             raise _error(errno.ENOENT)
 
         with self._lock:
             try:
-                return "/".join(self._walk(rel, missing))
+                key = self._walk(rel, missing)
             except FileNotFoundError:
                 if not bound:
                     raise
                 return "/".join(bound[0])
+            if key and _too_long(key[-1]):
+                raise _error(errno.ENAMETOOLONG)
+            return "/".join(key)
 
     def kind(self, rel: str) -> Kind:
         """Say what `rel` is."""

@@ -60,7 +60,7 @@ def choose_model(tree: Tree, agent: Agent, general: General, profile: str = "") 
         return Chosen(choice, source, path, scope, substituted)
     aliases = general.models.aliases
     if choice not in aliases:
-        hint = "general.models.aliases in settings.yaml has none"
+        hint = "write a model as {provider: …, id: …}; general.models.aliases in settings.yaml has no names"
         if aliases:
             hint = near_miss_hint(choice, sorted(aliases))
         line = line_of(tree, agent, source, path)
