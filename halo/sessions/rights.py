@@ -8,7 +8,7 @@ from halo.files.tree import Tree
 from halo.records.artifacts import Artifact
 from halo.records.targets import Access, AgentTarget, permits
 from halo.sessions.access import tool_settings
-from halo.sessions.secrets import Secrets, command_secrets, known_secrets
+from halo.sessions.secrets import Secrets, command_secrets, known_secrets, settings_hold_secrets
 from halo.tools.sandbox.base import Commands
 from halo.tools.sandbox.commands import SandboxedCommands
 from halo.tools.sandbox.direct import DirectCommands
@@ -86,6 +86,7 @@ def sandbox_opening(places: Places, settings: ToolSettings) -> Opening:
         network=settings.network,
         writable=tuple(_absolute(path, places) for path in settings.writable),
         hidden=tuple(_absolute(path, places) for path in settings.hidden),
+        settings=not settings_hold_secrets(places.tree()),
     )
 
 

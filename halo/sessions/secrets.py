@@ -17,6 +17,7 @@ from halo.workspace.settings.files import (
     lookup,
     read_settings,
 )
+from halo.workspace.settings.general import read_general_of
 from halo.workspace.settings.params import Params, read_params
 from halo.workspace.tool_demands import counts_as_secret, secrets_of
 from halo.workspace.trust import Grants
@@ -70,6 +71,18 @@ def known_secrets(tree: Tree, environ: Mapping[str, str], grants: Grants) -> Ite
             value, unset = expand(setting.text, environ)
             if not unset and _may_use(tree, name, setting, grants):
                 yield name, value
+
+
+def settings_hold_secrets(tree: Tree) -> bool:
+    """Tell whether the workspace's settings hold a secret literally, or might: then no command sees them."""
+    try:
+        servers = read_general_of(tree, WORKSPACE_SETTINGS).mcp.servers.values()
+        given = [value for server in servers for value in (*server.env.values(), *server.headers.values())]
+        return any("<<" not in value for value in given) or any(
+            not setting.is_reference for _, setting in _all(tree, WORKSPACE_SETTINGS)
+        )
+    except HaloError:
+        return True
 
 
 def _may_use(tree: Tree, name: str, setting: Setting, grants: Grants) -> bool:

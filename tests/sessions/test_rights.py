@@ -356,3 +356,23 @@ def test_a_providers_key_that_the_workspace_names_is_masked(post):
     post.environ["MINE"] = SECRET
     reads = Message("assistant", (ToolCall("c1", "file_read", '{"path": "a.txt"}'),))
     assert "[secret openai.secrets.api_key]" in result(post.talk(reads)[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "secret"),
+    [
+        ("general: {tools: {network: false}}\n", False),
+        ("openai: {secrets: {api_key: <<KEY>>}}\npost: {params: {size: 3}}\n", False),
+        ("openai: {secrets: {api_key: sk-1234}}\n", True),
+        ("post: {secrets: {token: hunter22}}\n", True),
+        ("general: {mcp: {servers: {s: {command: [x], env: {TOKEN: hunter22}}}}}\n", True),
+        ("general: {mcp: {servers: {s: {url: 'https://x.example', headers: {A: 'Bearer <<T>>'}}}}}\n", False),
+        ("general: {nonsense: 1}\n", True),
+    ],
+)
+def test_commands_see_the_settings_unless_a_secret_stands_in_them(settings, secret):
+    from making import tree
+
+    from halo.sessions.secrets import settings_hold_secrets
+
+    assert settings_hold_secrets(tree({".halo/settings.yaml": settings})) is secret

@@ -438,6 +438,18 @@ def test_git_cannot_be_made_to_run_something(repository, command):
 
 
 @needs_git
+def test_settings_without_a_secret_are_there_so_that_git_does_not_take_them_for_deleted(repository):
+    repository.write({".halo/settings.yaml": "general: {tools: {network: false}}\n"})
+    git = ["git", "-c", "user.name=M", "-c", "user.email=m@example.org", "-C", str(repository.root)]
+    subprocess.run([*git, "add", "-f", ".halo/settings.yaml"], check=True)
+    subprocess.run([*git, "commit", "-qm", "settings"], check=True)
+    assert " D .halo/settings.yaml" in repository.succeeds("git status --short")
+    assert ".halo/settings.yaml" not in repository.succeeds("git status --short", settings=True)
+    assert "network: false" in repository.succeeds("cat .halo/settings.yaml", settings=True)
+    for change in ("echo x >> .halo/settings.yaml", "rm -f .halo/settings.yaml", "mv .halo/settings.yaml s"):
+        repository.fails(change, settings=True)
+
+
 def test_git_can_be_read(repository):
     (repository.root / "a.txt").write_text("two\n")
     output = repository.succeeds("git log --oneline; git diff; git status --short")

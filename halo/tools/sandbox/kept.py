@@ -29,16 +29,28 @@ _MOST_SHOWN = 500  # entries of it; the time for each grows with their number
 
 
 def lay_workspace(
-    layout: Layout, root: str, hidden: Iterable[str], opened: Iterable[str], *, write: bool
+    layout: Layout,
+    root: str,
+    hidden: Iterable[str],
+    opened: Iterable[str],
+    *,
+    write: bool,
+    settings: bool = False,
 ) -> None:
-    """Show the workspace. `hidden` and `opened` are real paths; a `.git` among `opened` may be written to."""
+    """Show the workspace. `hidden` and `opened` are real paths; a `.git` among `opened` may be written to.
+
+    `settings`: its settings.yaml holds no secret and is there to be read. Git would take it for deleted
+    otherwise, and commit that.
+    """
     halo, git = os.path.join(root, ".halo"), os.path.join(root, ".git")
-    layout.bind(root, write=write)
-    _lay_halo(layout, halo)
+    layout.bind(root, write=write, disputed=True)  # it may lie in another one
+    _lay_halo(layout, halo, settings=settings)
     linked = list(_linked(root, halo))
     kept = _Kept(layout, root, opened, write=write)
     kept.solid.add(halo)
-    kept.gone.update(os.path.join(halo, name) for name in _names(halo) if _is_private(f".halo/{name}"))
+    kept.gone.update(
+        os.path.join(halo, name) for name in _names(halo) if not _is_shown(name, settings=settings)
+    )
     found = [git] if os.path.lexists(git) else []
     kept.lay([*found, *find_nested(root), *(path for path, private in linked if not private)],
              [*hidden, *(path for path, private in linked if private)])  # fmt: skip
@@ -50,7 +62,7 @@ def lay_opened(layout: Layout, folder: str, hidden: Iterable[str], opened: Itera
     if os.path.basename(folder) == ".git" or os.path.isfile(os.path.join(folder, "HEAD")):
         kept.lay_git(folder, write=True)
     else:
-        layout.bind(folder, write=True)
+        layout.bind(folder, write=True, disputed=True)
     kept.lay(find_nested(folder, own=True), hidden)
 
 
@@ -126,7 +138,12 @@ class _Kept:
                 self.solid.add(guarded)
 
 
-def _lay_halo(layout: Layout, folder: str) -> None:
+def _is_shown(name: str, *, settings: bool) -> bool:
+    """Tell whether commands see what is called `name` in the workspace's `.halo/`."""
+    return not _is_private(f".halo/{name}") or (settings and name == "settings.yaml")
+
+
+def _lay_halo(layout: Layout, folder: str, *, settings: bool) -> None:
     """Show the workspace's `.halo/` without what is private, and let nothing in it be changed or made.
 
     An empty folder takes its place, and gets what there is to see: so nothing that is made later shows up.
@@ -140,7 +157,7 @@ def _lay_halo(layout: Layout, folder: str) -> None:
     layout.memory(folder, _HALO_BYTES)
     for name in names:
         path = os.path.join(folder, name)
-        if _is_private(f".halo/{name}"):
+        if not _is_shown(name, settings=settings):
             continue
         if os.path.islink(path):
             layout.add("--symlink", os.readlink(path), path)

@@ -22,7 +22,8 @@ class Opening(NamedTuple):
     """What a sandbox opens, and hides again.
 
     `workspace` is the folder that commands run in; `write` says whether they may change it. `writable` and
-    `hidden` are absolute paths. `home` is the user's home, `halo_home` that of Halo.
+    `hidden` are absolute paths. `home` is the user's home, `halo_home` that of Halo. `settings`: the
+    workspace's settings.yaml holds no secret, and may be read.
     """
 
     workspace: str
@@ -32,6 +33,7 @@ class Opening(NamedTuple):
     network: bool = False
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    settings: bool = False
 
 
 def mounts(opening: Opening) -> Layout:
@@ -50,7 +52,7 @@ def mounts(opening: Opening) -> Layout:
             layout.blank(path)
     for folder in opened:
         lay_opened(layout, folder, hidden, gits)
-    lay_workspace(layout, root, hidden, gits, write=opening.write)
+    lay_workspace(layout, root, hidden, gits, write=opening.write, settings=opening.settings)
     layout.add("--remount-ro", "/")
     return layout
 
