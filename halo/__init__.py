@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from halo.library.functions import tool as tool
     from halo.library.sync import SyncAgent as SyncAgent
     from halo.library.workspace import Workspace as Workspace
+    from halo.records.budgets import Budget as Budget
+    from halo.records.budgets import Budgets as Budgets
     from halo.tools.base import ToolFailure as ToolFailure
     from halo.version import __version__ as __version__
 
 _EXPORTED = {
     "Agent": "halo.library.agent",
+    "Budget": "halo.records.budgets",
+    "Budgets": "halo.records.budgets",
     "SyncAgent": "halo.library.sync",
     "ToolFailure": "halo.tools.base",
     "Workspace": "halo.library.workspace",

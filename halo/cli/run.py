@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from halo.cli.common import open_builder, profile_option, workspace_option
+from halo.cli.showing import Progress, show_lines, write_line
 from halo.errors import UsageError
 
 if TYPE_CHECKING:
     from halo.records.targets import Access
-    from halo.runner.turn import TurnEvent
-    from halo.sessions.talk import Began, Reply, Show
+    from halo.sessions.talk import Reply, Show
     from halo.sessions.taping import Tape
 
 
@@ -71,7 +71,7 @@ def command(
     from halo.sessions.taping import Tape
 
     text = _message(message)
-    shows = {"text": _show_all, "ndjson": _show_lines}
+    show = show_lines if form == "ndjson" else Progress(words=form == "text").show
     reply = _talk(
         workspace,
         agent,
@@ -82,14 +82,12 @@ def command(
         access=access,
         frozen=frozen,
         tape=Tape.of(record, replay),
-        show=shows.get(form, _show_progress),
+        show=show,
     )
     if form == "json":
         click.echo(_as_json(reply))
     elif form == "ndjson":
-        _write_line("reply", reply)
-    elif reply.text and not reply.text.endswith("\n"):
-        click.echo()
+        write_line("reply", reply)
     _figures(reply)
     return 0 if reply.reason in ("done", "max_tokens") else 1
 
@@ -138,64 +136,6 @@ def _talk(
     choice = choose(sessions, agent, "cli", home=home, named=session, new=new, profile=profile, access=access)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns, terminal_ask(), tape)
     return run_talk(desk, choice, message, show, frozen=frozen)
-
-
-def _show_all(event: "TurnEvent | Began") -> None:
-    from halo.models.adapter import TextDelta
-
-    if isinstance(event, TextDelta):
-        sys.stdout.write(event.text)
-        sys.stdout.flush()
-    else:
-        _show_progress(event)
-
-
-def _show_progress(event: "TurnEvent | Began") -> None:
-    from halo.models.adapter import Notice, Retrying
-    from halo.records.events import ContextShortened, Repaired, ToolResultAdded
-
-    match event:
-        case Notice():
-            click.echo(event.text, err=True)
-        case ToolResultAdded(result=result):
-            mark = f"failed: {result.text.partition(chr(10))[0][:200]}" if result.is_error else "done"
-            click.echo(f"tool    {event.tool} ({event.duration_ms} ms) {mark}", err=True)
-        case Retrying():
-            said = "what this call has said so far is void"
-            click.echo(f"{event.reason}: trying again in {event.seconds:.1f} s; {said}", err=True)
-        case ContextShortened():
-            click.echo(
-                f"the conversation was shortened ({event.strategy}): about {event.tokens_before:,} tokens to "
-                f"{event.tokens_after:,}",
-                err=True,
-            )
-        case Repaired(kind="arguments"):
-            click.echo(f"repaired the arguments of a call of {event.tool}", err=True)
-        case _:
-            pass
-
-
-def _show_lines(event: "TurnEvent | Began") -> None:
-    from halo.runner.event_lines import event_line
-    from halo.sessions.talk import Began
-
-    if isinstance(event, Began):
-        _write_line("turn", event)
-    else:
-        _write(event_line(event))
-
-
-def _write_line(kind: str, record: object) -> None:
-    import msgspec
-
-    from halo.runner.event_lines import line
-
-    _write(line(kind, **msgspec.to_builtins(record)))
-
-
-def _write(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
 
 
 def _figures(reply: "Reply") -> None:

@@ -74,8 +74,10 @@ class Agent:
         """
         if not isinstance(workspace, Workspace):
             workspace = Workspace(workspace)
+        if budgets is not None and not isinstance(budgets, Budgets):
+            raise TypeError("budgets are a `halo.Budgets`, such as Budgets(turn=Budget(steps=5))")
         target = AgentTarget(agent, role, directory, access=access or "full", profile=profile)
-        return cls(Stage(workspace, target, tuple(tools), budgets, adapter))
+        return cls(Stage(workspace, target, _functions(tools), budgets, adapter))
 
     # What it is.
 
@@ -119,7 +121,7 @@ class Agent:
 
     def add_tools(self, *tools: FunctionTool[..., Any]) -> PrefixChange | None:
         """Give it more functions; one with the name of another takes its place."""
-        names = {tool.spec.name for tool in tools}
+        names = {tool.spec.name for tool in _functions(tools)}
         kept = (t for t in self._stage.tools if t.spec.name not in names)
         return self._change(tools=(*kept, *tools))
 
@@ -363,6 +365,16 @@ def as_message(message: Input) -> Message:
             hint="submit_tool_results answers calls; take_history goes on from a conversation of elsewhere",
         )
     return message
+
+
+def _functions(tools: Iterable[Any]) -> tuple[FunctionTool[..., Any], ...]:
+    """Return the functions of a program. Raises TypeError for one that is no tool yet."""
+    tools = tuple(tools)
+    for function in tools:
+        if not isinstance(function, FunctionTool):
+            name = getattr(function, "__name__", repr(function))
+            raise TypeError(f"{name} is no tool: decorate it with @halo.tool")
+    return tools
 
 
 def _spoken(message: Message) -> Message:

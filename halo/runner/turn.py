@@ -152,6 +152,7 @@ class _Loop:
         self._storms = Storms()
         self._finished: Finished | None = None
         self._attempts = 1
+        self._said: list[str] = []  # the words of this call
         self._late = False  # the time was over while tools ran
 
     async def run(self) -> AsyncGenerator[TurnEvent, None]:
@@ -239,11 +240,12 @@ class _Loop:
                         yield event
                 if not shortened:
                     raise
+                if self._said:  # some find out in the middle of the reply
+                    yield Retrying("the conversation was too long", 0.0, shortenings + 1)
 
     async def _stream(self) -> AsyncGenerator[TurnEvent, None]:
         request = Request(self._prefix, self._history.messages, self._runtime.binding)
-        self._finished, self._attempts = None, 1
-        said: list[str] = []
+        self._finished, self._attempts, self._said = None, 1, []
         try:
             async with aclosing(self._timed(self._adapter.stream(request))) as events:
                 async for event in events:
@@ -252,13 +254,13 @@ class _Loop:
                         continue
                     if isinstance(event, Retrying):
                         self._attempts += 1
-                        said.clear()
+                        self._said.clear()
                     elif isinstance(event, TextDelta):
-                        said.append(event.text)
+                        self._said.append(event.text)
                     yield event
         except _Over:
-            if said:  # it was shown, so it stays
-                message = Message("assistant", (Text("".join(said)),))
+            if self._said:  # it was shown, so it stays
+                message = Message("assistant", (Text("".join(self._said)),))
                 self._history.extend((message,))
                 yield MessageAdded(message, partial=True)
             raise

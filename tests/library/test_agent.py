@@ -505,3 +505,17 @@ def test_the_agent_can_ask_for_its_own_figures(place):
     told = agent.history[2].content[0].text
     assert "turn 1" in told.lower()
     assert "25" in told or "24" in told  # steps left of the turn
+
+
+def test_what_is_no_tool_or_no_budget_is_said_at_once(place):
+    def plain(x: int) -> int:
+        """Double."""
+        return 2 * x
+
+    with pytest.raises(TypeError, match="plain is no tool: decorate it"):
+        load(place, tools=[plain])
+    with pytest.raises(TypeError, match=r"halo\.Budgets"):
+        load(place, budgets={"turn": {"steps": 3}})
+    agent, _ = load(place)
+    with pytest.raises(TypeError, match="plain is no tool"):
+        agent.add_tools(plain)

@@ -11,7 +11,7 @@ from making import body, compiled
 from playing import Bench, Player, calls
 
 from halo.errors import ProviderError
-from halo.models.adapter import Finished, Notice, TextDelta
+from halo.models.adapter import Finished, Notice, Retrying, TextDelta
 from halo.records.artifacts import Artifact
 from halo.records.budgets import Budget, Budgets
 from halo.records.events import ContextShortened, MessageAdded, Repaired, ToolResultAdded, TurnEnded
@@ -225,6 +225,17 @@ def test_after_an_overflow_the_input_is_sent_once_and_what_was_kept_is_recorded(
     assert [type(e) for e in events if type(e) in (ContextShortened, MessageAdded)] == [
         ContextShortened,
         MessageAdded,
+    ]
+
+
+def test_words_before_an_overflow_are_void():
+    """Else a reader has both: the half that broke off, and the whole."""
+    turn = a_turn(*LONG, context_tokens=1_000_000, strategies=("prune",))
+    events = events_of(turn, Player(ProviderError("too long", kind="overflow"), says("Done.")))
+    assert [e for e in events if isinstance(e, (TextDelta, Retrying))] == [
+        TextDelta("Half an "),
+        Retrying("the conversation was too long", 0.0, 1),
+        TextDelta("Done."),
     ]
 
 
