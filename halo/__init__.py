@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from halo.records.budgets import Budget as Budget
     from halo.records.budgets import Budgets as Budgets
     from halo.tools.base import ToolFailure as ToolFailure
+    from halo.tools.sandbox.memory import MemoryFiles as MemoryFiles
     from halo.version import __version__ as __version__
 
 _EXPORTED = {
     "Agent": "halo.library.agent",
     "Budget": "halo.records.budgets",
     "Budgets": "halo.records.budgets",
+    "MemoryFiles": "halo.tools.sandbox.memory",
     "SyncAgent": "halo.library.sync",
     "ToolFailure": "halo.tools.base",
     "Workspace": "halo.library.workspace",

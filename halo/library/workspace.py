@@ -11,6 +11,7 @@ from halo.files.tree import OverlayTree
 from halo.records.artifacts import Artifact
 from halo.records.targets import AgentTarget, Target
 from halo.records.tools import ToolSpec
+from halo.tools.sandbox.base import Files
 from halo.workspace.agents import list_agents
 from halo.workspace.places import find_places
 
@@ -23,8 +24,9 @@ class Workspace:
     """The workspace at or above a folder, seen by a program.
 
     `layers` lie over the files on disk, in memory: paths as in a workspace (`.halo/INSTRUCTIONS.md`) and
-    their text, None to take a file away. Nothing is written for them. `environ` is where `HALO_HOME`, keys
-    and the like are read from, this process's environment by default. Raises NoWorkspaceError.
+    their text, None to take a file away. Nothing is written for them. `files` (`halo.MemoryFiles`) is what
+    tools act on in the place of the folder; it says nothing about prompts. `environ` is where `HALO_HOME`,
+    keys and the like are read from, this process's environment by default. Raises NoWorkspaceError.
     """
 
     def __init__(
@@ -32,8 +34,10 @@ class Workspace:
         path: str | os.PathLike[str] = ".",
         *,
         layers: Mapping[str, str | None] | None = None,
+        files: Files | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
+        self.files = files
         self.layers: dict[str, str | None] = dict(layers or {})
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
         self._builder = Builder(find_places(os.path.abspath(os.fspath(path)), self.environ))
@@ -51,7 +55,7 @@ class Workspace:
         """Return the same workspace with more layers laid over it."""
         changed = object.__new__(Workspace)
         changed.layers = {**self.layers, **layers}
-        changed.environ, changed._builder = self.environ, self._builder  # its own kind
+        changed.files, changed.environ, changed._builder = self.files, self.environ, self._builder
         return changed
 
     def artifact(self, target: Target | str = "default", further: tuple[ToolSpec, ...] = ()) -> Artifact:
@@ -71,7 +75,7 @@ class Workspace:
         from halo.models.catalogue import cache_dir
         from halo.sessions.desk import Desk
 
-        return Desk(self._builder, self.environ, cache_dir(self.environ), time.time_ns)
+        return Desk(self._builder, self.environ, cache_dir(self.environ), time.time_ns, files=self.files)
 
     def _tree(self) -> "Tree":
         tree = self._builder.places.tree()

@@ -32,6 +32,7 @@ from halo.sessions.taping import Tape
 from halo.sessions.values import Moment, Values, argument_values, slot_values
 from halo.tools.base import Surroundings, Tool
 from halo.tools.consent import Ask, gate
+from halo.tools.sandbox.base import Files
 from halo.tools.secrets import masker
 from halo.tools.toolbox import Toolbox
 from halo.workspace.demands import names_a_file
@@ -92,7 +93,8 @@ class Desk:
     """Everything around one turn that is not the conversation: paths, environment, clock, cache.
 
     `ask` asks the user about calls of tools; None where nobody can be asked. `tape`: what the model says is
-    recorded, or answered from recordings.
+    recorded, or answered from recordings. `files`: what tools act on in the place of the workspace's folder;
+    no command runs then, for programs could not reach them.
     """
 
     def __init__(
@@ -103,7 +105,9 @@ class Desk:
         now_ns: Callable[[], int],
         ask: Ask | None = None,
         tape: Tape | None = None,
+        files: Files | None = None,
     ) -> None:
+        self.files = files
         self.builder = builder
         self.environ = environ
         self.cache = cache
@@ -178,6 +182,9 @@ class Desk:
         return WatchedAdapter(adapter, watch, lambda: self.now_ns() / 1e9)
 
 
+_NO_PROGRAMS = "shell_exec is refused: the files are in memory, where no program reaches them"
+
+
 def lay_out(
     desk: Desk,
     equipment: Equipment,
@@ -197,12 +204,12 @@ def lay_out(
     toolbox = Toolbox(
         artifact.manifest.tools,
         Surroundings(
-            workspace=ConfinedRoot(desk.builder.places.workspace),
+            workspace=desk.files or ConfinedRoot(desk.builder.places.workspace),
             skills=_skill_roots(desk, equipment),
             load_skill=lambda skill, arguments: _skill_text(equipment, skill, arguments, values),
             access=rights.access,
-            commands=rights.commands,
-            refusal=rights.refusal,
+            commands=rights.commands if desk.files is None else None,
+            refusal=rights.refusal if desk.files is None else _NO_PROGRAMS,
             shell_seconds=rights.shell_seconds,
             secrets=rights.secrets,
             private_hosts=rights.private_hosts,

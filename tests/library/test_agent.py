@@ -12,7 +12,7 @@ from making import agent as agent_yaml
 from making import skill
 from playing import Player, says
 
-from halo import Agent, SyncAgent, Workspace, tool
+from halo import Agent, MemoryFiles, SyncAgent, Workspace, tool
 from halo.errors import BusyError, ProviderError, UnknownNameError, UsageError
 from halo.library.objects import ObjectError
 from halo.models.adapter import TextDelta
@@ -519,3 +519,22 @@ def test_what_is_no_tool_or_no_budget_is_said_at_once(place):
     agent, _ = load(place)
     with pytest.raises(TypeError, match="plain is no tool"):
         agent.add_tools(plain)
+
+
+def test_a_change_of_sandbox_leaves_the_fingerprint_alone(ws, place):
+    """In memory, in the folder: the same prompt, other files."""
+    ws.write({".halo/agents/default/agent.yaml": agent_yaml(tools=["file_read", "file_write", "shell_exec"])})
+    assert ws.cli("trust", "-y").returncode == 0
+    files = MemoryFiles({"a.md": b"in memory\n"})
+    reads, writes = calling("file_read", path="a.md"), calling("file_write", path="new/b.md", content="x")
+    runs = calling("shell_exec", command="ls")
+    replies = (reads, writes, runs, says("done"))
+    there, _ = load(Workspace(ws.root, files=files, environ=ws.environ()), *replies)
+    here, _ = load(Workspace(ws.root, environ=ws.environ()))
+    assert there.prefix == here.prefix
+    run(there.generate_text("go"))
+    told = [m.content[0].text for m in there.history if m.role == "user" and not m.text]
+    assert "in memory" in told[0]
+    assert files.read("new/b.md", 10) == b"x"
+    assert not (ws.root / "new").exists()
+    assert "no program reaches them" in told[2]
