@@ -21,6 +21,7 @@ from halo.models.adapter import Finished, Request
 from halo.models.catalogue import cache_dir
 from halo.models.llama import default_threads
 from halo.models.opening import open_local
+from halo.models.prefix import Prefix
 from halo.models.pull import pull
 from halo.records.artifacts import Binding
 from halo.records.messages import user
@@ -59,9 +60,9 @@ async def measure(model: str, cache: str) -> dict[str, object]:
     try:
         # Loading is not what is measured: a call without a static prefix does it.
         warm_up = Binding("local", model, max_tokens=1, temperature=0.0)
-        async for _ in local.stream(Request("", "", (user("Hi"),), (), warm_up)):
+        async for _ in local.stream(Request(Prefix("", ""), (user("Hi"),), warm_up)):
             pass
-        request = Request(system, static, (user(QUESTION),), (), binding)
+        request = Request(Prefix(system, static), (user(QUESTION),), binding)
         finished = None
         began = time.perf_counter()
         async for event in local.stream(request):
