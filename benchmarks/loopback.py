@@ -122,10 +122,18 @@ class Loopback:
             writer.close()
 
     def close(self):
-        """Stop serving."""
-        self._loop.call_soon_threadsafe(self._server.close)
+        """Stop serving, and end what still waits for a request."""
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
+
+    async def _end(self):
+        self._server.close()
+        waiting = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 def _answer(request_line):
