@@ -23,6 +23,10 @@ _UNPAID = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_error", "account_deactivated"}
 )
 
+# Anthropic's words for the same, in an answer that has no word for machines. With another status they may be
+# about anything.
+_NO_CREDIT = "credit balance is too low"
+
 # The status that the type or code of an error in the middle of a stream has elsewhere.
 STATUS_OF = {
     "invalid_request_error": 400,
@@ -143,7 +147,7 @@ def from_status(
             hint="shorten the prompt or the session, or choose a model with a larger context",
             kind="overflow",
         )
-    if status == 402 or not codes.isdisjoint(_UNPAID) or "credit balance is too low" in said.lower():
+    if status == 402 or not codes.isdisjoint(_UNPAID) or (status == 400 and _NO_CREDIT in said.lower()):
         return ProviderError(
             f"{where} wants to be paid first ({status}): {text}",
             hint="check the balance and the limits of the account that the key belongs to",

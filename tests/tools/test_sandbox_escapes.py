@@ -141,6 +141,25 @@ def test_a_folder_that_the_user_opened_can_be_written_to(sandbox):
     sandbox.fails(f"echo x > {cache}/y")
 
 
+def test_what_the_user_opened_in_the_home_lies_in_the_home_of_commands_too(sandbox):
+    """Programs keep their caches at `~/.cache`; there, `~` is another folder."""
+    real = sandbox.user.parent / "disk"
+    for folder in (sandbox.user / ".cache" / "pip", sandbox.user / "own" / "below", real):
+        folder.mkdir(parents=True)
+    (sandbox.user / "linked").symlink_to(real)
+    names = ("own/below", ".cache/pip", "linked", "own", "own-not", "missing")
+    opened = tuple(f"{sandbox.user}/{name}" for name in (*names, "own/"))
+    sandbox.succeeds(
+        "for d in .cache/pip own own/below linked; do echo x > ~/$d/made || exit 1; done", writable=opened
+    )
+    for folder in (".cache/pip", "own", "own/below", "../disk"):
+        assert (sandbox.user / folder / "made").read_text() == "x\n"
+    assert sandbox.succeeds("ls -A ~", writable=opened) == ".cache\nlinked\nown\n"
+    sandbox.succeeds("echo x > ~/elsewhere; rm ~/linked ~/own", writable=opened)
+    assert (sandbox.user / "linked").is_symlink()
+    assert not (sandbox.user / "elsewhere").exists()
+
+
 # Reading what is not the workspace's
 
 

@@ -12,7 +12,7 @@ from halo.tools.base import ToolFailure
 from halo.tools.sandbox.kept import lay_opened, lay_workspace
 from halo.tools.sandbox.layout import Layout
 from halo.tools.sandbox.paths import passed, within
-from halo.tools.sandbox.system import SYSTEM, lay_system
+from halo.tools.sandbox.system import HOME, SYSTEM, lay_system
 
 # No folder of these is opened: what is blank in them, or tells of the machine, would be there again.
 _NEVER_OPENED = ("/etc", "/proc", "/dev", "/sys")
@@ -52,6 +52,8 @@ def mounts(opening: Opening) -> Layout:
             layout.blank(path)
     for folder in opened:
         lay_opened(layout, folder, hidden, gits)
+    for folder, link in _in_home(opening, opened):
+        layout.add("--symlink", folder, link)
     lay_workspace(layout, root, hidden, gits, write=opening.write, settings=opening.settings)
     layout.add("--remount-ro", "/")
     return layout
@@ -71,6 +73,19 @@ def _opened(writable: Iterable[str], root: str) -> list[str]:
         if not any(within(place, other) for place in way for other in others):
             found.add(ends[path])
     return sorted(found)
+
+
+def _in_home(opening: Opening, opened: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each open folder of the user's home, and where it lies in the home that commands have.
+
+    A cache at `~/.cache/pip` would be another folder to pip otherwise.
+    """
+    home, linked, opened = os.path.normpath(opening.home), list[str](), frozenset(opened)
+    for path in sorted(set(map(os.path.normpath, opening.writable))):
+        below = path != home and within(path, home) and not any(within(path, other) for other in linked)
+        if below and (real := os.path.realpath(path)) in opened:
+            linked.append(path)
+            yield real, os.path.join(HOME, os.path.relpath(path, home))
 
 
 def _opened_gits(writable: Iterable[str], places: Iterable[str]) -> Iterator[str]:
