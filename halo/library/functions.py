@@ -2,11 +2,12 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 import msgspec
 
+from halo.errors import UsageError
 from halo.records.tools import ToolSpec
 from halo.tools.base import Answer, Surroundings, Tool, ToolFailure
 
@@ -69,6 +70,36 @@ class FunctionTool(Generic[_P, _R]):
         except msgspec.ValidationError as error:
             raise ToolFailure(f"{self.spec.name}: {error}") from error
         return {name: getattr(value, name) for name in self._arguments.__struct_fields__}
+
+
+Tools = tuple[FunctionTool[..., Any], ...]
+
+
+def checked(functions: Iterable[Any]) -> Tools:
+    """Return the functions of a program. Raises TypeError for one that is no tool yet."""
+    tools = tuple(functions)
+    for function in tools:
+        if not isinstance(function, FunctionTool):
+            name = getattr(function, "__name__", repr(function))
+            raise TypeError(f"{name} is no tool: decorate it with @halo.tool")
+    return tools
+
+
+def with_added(tools: Tools, new: Tools) -> Tools:
+    """Return `tools` and `new` ones; of two with one name the new one stays."""
+    names = {tool.spec.name for tool in new}
+    return (*(tool for tool in tools if tool.spec.name not in names), *new)
+
+
+def without(tools: Tools, names: Collection[str]) -> Tools:
+    """Return `tools` without those of these names. Raises UsageError for a name that none has."""
+    have = [tool.spec.name for tool in tools]
+    for name in names:
+        if name not in have:
+            raise UsageError(
+                f"no function {name!r} was added", hint=f"there are: {', '.join(have) or 'none'}"
+            )
+    return tuple(tool for tool in tools if tool.spec.name not in names)
 
 
 @overload

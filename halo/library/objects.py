@@ -1,28 +1,38 @@
 """Structured replies: a schema goes out, a valid value comes back or an error says why not."""
 
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from typing import Any
 
 import msgspec
 
-from halo.errors import ProviderError
+from halo.errors import ProviderError, UsageError
+from halo.library.results import Object
+from halo.library.schemas import checked, schema_of
 from halo.models.adapter import Finished
+from halo.records.messages import Message, ToolCall, user
+from halo.runner.repair import not_empty
+
+# Makes a model call on a history.
+Call = Callable[[tuple[Message, ...]], Awaitable[Finished]]
 
 
 class Wanted:
     """What a reply must be: a JSON Schema, or a type that `msgspec` can describe, such as a struct."""
 
     def __init__(self, schema: dict[str, Any] | type) -> None:
-        """Raise TypeError for a type that JSON cannot carry, and ValueError for a broken schema."""
+        """Raise UsageError for what is no schema, and for a type that JSON cannot carry."""
         import fastjsonschema
 
         self._type = None if isinstance(schema, dict) else schema
-        self.schema: dict[str, Any] = schema if isinstance(schema, dict) else _schema_of(schema)
+        self.schema = checked(schema) if isinstance(schema, dict) else schema_of(schema)
         try:
-            self._check = fastjsonschema.compile(self.schema, handlers=_Nothing())
-        except ValueError:
-            raise
+            # It writes into what it compiles.
+            self._check = fastjsonschema.compile(deepcopy(self.schema), handlers=_Nothing())
         except Exception as error:  # the library stumbles over what it does not expect in many ways
-            raise ValueError(f"not a JSON Schema: {error}") from error
+            raise UsageError(
+                "replies cannot be checked against this schema", hint="write it in a plainer way"
+            ) from error
 
     def read(self, reply: Finished) -> Any:
         """Return the value of a reply; ValueError says what is wrong with it, in words for a model."""
@@ -50,32 +60,7 @@ class _Nothing(dict[str, Any]):
         return True
 
     def __missing__(self, scheme: str) -> Any:
-        raise ValueError(f"the schema refers to something outside itself ({scheme}:)")
-
-
-def _schema_of(kind: type) -> dict[str, Any]:
-    """Return the schema of a type with an object at its top, as providers want it."""
-    (whole,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    reference = whole.get("$ref", "")
-    name = reference.rpartition("/")[2]
-    if not name:
-        top = dict(whole)
-    elif _refers_to(definitions, reference):
-        raise TypeError(f"{name} holds itself; wrap it in a type of its own")
-    else:
-        top = dict(definitions.pop(name))
-    if top.get("type") != "object":
-        raise TypeError(f"a reply is an object; wrap {kind} in a struct or a dataclass")
-    top.setdefault("additionalProperties", False)
-    if definitions:
-        top["$defs"] = definitions
-    return top
-
-
-def _refers_to(value: Any, reference: str) -> bool:
-    if isinstance(value, dict):
-        return value.get("$ref") == reference or any(_refers_to(v, reference) for v in value.values())
-    return isinstance(value, list) and any(_refers_to(v, reference) for v in value)
+        raise ValueError(f"the schema refers to something outside of it ({scheme}:)")
 
 
 def _stripped(text: str) -> str:
@@ -107,7 +92,34 @@ def _mended(text: str) -> Any:
     return value if isinstance(value, dict) else None
 
 
-def complaint(wrong: ValueError) -> str:
+async def obtain(wanted: Wanted, asked: tuple[Message, ...], call: Call) -> tuple[Object, Message]:
+    """Ask for a value; return it with the reply that holds it.
+
+    A reply that does not fit goes back to the model once, with what is wrong. Raises ObjectError when the
+    second one does not fit either.
+    """
+    first = await call(asked)
+    try:
+        return Object(wanted.read(first), first.usage), _spoken(first)
+    except ValueError as wrong:
+        again = (*asked, _spoken(first), user(_complaint(wrong)))
+    second = await call(again)
+    try:
+        value = wanted.read(second)
+    except ValueError as still:
+        raise ObjectError(still, second.message.text) from still
+    return Object(value, first.usage + second.usage, repaired=True), _spoken(second)
+
+
+def _spoken(reply: Finished) -> Message:
+    """Return what was said, without calls that nobody will answer."""
+    said = reply.message
+    return not_empty(
+        Message(said.role, tuple(block for block in said.content if not isinstance(block, ToolCall)))
+    )
+
+
+def _complaint(wrong: ValueError) -> str:
     """Return what the model is told of a reply that does not fit."""
     return (
         f"Your reply does not fit the schema: {wrong}\n"

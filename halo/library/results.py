@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from halo.library.memory import Memory
-from halo.records.events import ContextShortened, TurnEnded, UsageReported
+from halo.records.events import ContextShortened, TurnEnded, UsageLost, UsageReported
 from halo.records.messages import Message, ToolCall
 from halo.records.usage import Usage
 from halo.runner.turn import TurnEvent
@@ -58,8 +58,9 @@ class Reply(msgspec.Struct, frozen=True):
 class Stats(msgspec.Struct, frozen=True):
     """What an agent has used since it was loaded.
 
-    `expected` are the tokens that should have come from the provider's cache, by what was sent before;
-    `usage.read` are those that did.
+    `usage` and `cost` are also of attempts that failed, as far as the provider had counted by then; `calls`
+    went through. `expected` are the tokens that should have come from the provider's cache, by what was sent
+    before; `usage.read` are those that did.
     """
 
     turns: int = 0
@@ -81,6 +82,16 @@ class Stats(msgspec.Struct, frozen=True):
             call.currency or self.currency,
         )
 
+    def with_lost(self, lost: UsageLost) -> "Stats":
+        """Add an attempt that failed."""
+        unpriced = lost.cost is None or (self.calls > 0 and self.cost is None)
+        return msgspec.structs.replace(
+            self,
+            usage=self.usage + lost.usage,
+            cost=None if unpriced else (self.cost or 0.0) + (lost.cost or 0.0),
+            currency=lost.currency or self.currency,
+        )
+
     @property
     def cached(self) -> float:
         """The part of all prompt tokens that came from a cache, 0 to 1."""
@@ -100,6 +111,8 @@ class Gathered:
         """Take an event of the turn."""
         if isinstance(event, UsageReported):
             self._stats, self._model = self._stats.with_call(event), event.model
+        elif isinstance(event, UsageLost):
+            self._stats = self._stats.with_lost(event)
         elif isinstance(event, TurnEnded):
             self._reason = event.reason
         elif not isinstance(event, ContextShortened):  # it changes what was before this turn, too

@@ -1,6 +1,5 @@
 """What the turns of a program's agent are made with: artifacts, slot values, tools, the model."""
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -12,19 +11,20 @@ from typing import Any, Literal
 import msgspec
 
 from halo.errors import BudgetError, ProviderError, UsageError
-from halo.library.functions import FunctionTool
+from halo.library.functions import Tools
 from halo.library.results import Stats
 from halo.library.workspace import Workspace
-from halo.models.adapter import Adapter, Finished, Notice, Request, Retrying
+from halo.models.adapter import Adapter, Finished, Lost, Notice, Request, Retrying
 from halo.records.artifacts import Artifact, Runtime
 from halo.records.budgets import Budgets
-from halo.records.events import UsageReported
+from halo.records.events import UsageLost, UsageReported
 from halo.records.messages import Message, ToolCall, ToolResult
 from halo.records.targets import AgentTarget, SkillTarget
-from halo.runner.budgets import Ledger, Reached, Spent
+from halo.runner.budgets import Ledger, Spent, turn_ledger
+from halo.runner.deadline import Over, check_bounds, within_time
 from halo.runner.record import History
-from halo.runner.reporting import charge, report
-from halo.runner.turn import TIME, Turn, TurnEvent, run_turn, turn_ledger
+from halo.runner.reporting import charge, report, report_lost
+from halo.runner.turn import Turn, TurnEvent, run_turn
 from halo.sessions.access import allow, refused
 from halo.sessions.desk import Equipment, gather, lay_out
 from halo.sessions.servers import turn_servers
@@ -33,8 +33,6 @@ from halo.sessions.status import Figures, status_text
 from halo.tools.base import Tool
 from halo.tools.mcp.servers import McpServers
 from halo.tools.toolbox import Toolbox
-
-Tools = tuple[FunctionTool[..., Any], ...]
 
 
 class Stage:
@@ -74,11 +72,11 @@ class Stage:
 
     def _bounded(self, artifact: Artifact) -> Artifact:
         """Put the program's budgets in the place of agent.yaml's."""
-        manifest = artifact.manifest
-        if self._budgets is None or manifest.runtime is None:
+        if self._budgets is None:
             return artifact
-        runtime = msgspec.structs.replace(manifest.runtime, budgets=self._budgets)
-        return msgspec.structs.replace(artifact, manifest=msgspec.structs.replace(manifest, runtime=runtime))
+        runtime = msgspec.structs.replace(artifact.runtime, budgets=self._budgets)
+        manifest = msgspec.structs.replace(artifact.manifest, runtime=runtime)
+        return msgspec.structs.replace(artifact, manifest=manifest)
 
     def _check_functions(self, artifact: Artifact, notices: tuple[str, ...]) -> None:
         """Raise UsageError for functions that the agent would be loaded without, or that share a name."""
@@ -113,14 +111,13 @@ class Stage:
                 hint="load the agent anew; its history can be handed on: take_history",
             )
         stage._adapter, stage._spent = self._adapter, self._spent
+        stage._toolbox.go_on(self._toolbox)
         return stage
 
     @property
     def runtime(self) -> Runtime:
         """All that a turn needs beside the text."""
-        runtime = self._equipment.artifact.manifest.runtime
-        assert runtime is not None  # noqa: S101  # agents have one
-        return runtime
+        return self._equipment.artifact.runtime
 
     @property
     def adapter(self) -> Adapter:
@@ -184,10 +181,16 @@ class Stage:
         return turn_servers(self._desk, self._equipment.artifact, self._equipment.grants, tell)
 
     async def call(
-        self, history: tuple[Message, ...], *, schema: dict[str, Any] | None, max_tokens: int | None
-    ) -> tuple[Finished, UsageReported]:
+        self,
+        history: tuple[Message, ...],
+        count: Callable[[UsageReported | UsageLost], None],
+        *,
+        schema: dict[str, Any] | None,
+        max_tokens: int | None,
+    ) -> Finished:
         """Make one model call. With a `schema` the reply is a value of it, and no tool is called.
 
+        `count` is told what it has used, and what attempts have used that failed.
         It counts in the budget of the run; BudgetError is raised where that, or the time of a turn, is over.
         """
         binding = self.runtime.binding
@@ -197,46 +200,47 @@ class Stage:
         request = Request(self.prefix, history, binding, schema, choice)
         run, ledger = self._ledgers()
         ledger.check_priced(self._price, binding.model)
-        if (reached := ledger.reached()) is not None:
-            raise _used_up(reached)
         try:
-            async with asyncio.timeout(ledger.seconds_left()) as timer:
-                finished, attempts = await self._finished(request)
-            return finished, charge(ledger, self._price, report(self.adapter.provider, finished, attempts))
-        except TimeoutError:
-            if not timer.expired():
-                raise  # it is the adapter's own
-            raise _used_up(ledger.reached() or TIME) from None
+            check_bounds(ledger)
+            finished, attempts = await self._finished(request, ledger, count)
+            count(charge(ledger, self._price, report(self.adapter.provider, finished, attempts)))
+            return finished
+        except Over as over:
+            raise BudgetError(
+                f"{over.reached.bound} is reached", hint="load the agent with larger `budgets`"
+            ) from None
         finally:
             self._spent = run.spent
 
-    async def _finished(self, request: Request) -> tuple[Finished, int]:
+    async def _finished(
+        self, request: Request, ledger: Ledger, count: Callable[[UsageLost], None]
+    ) -> tuple[Finished, int]:
         """Return the whole reply, and at which attempt it came."""
         attempts = 1
-        async with aclosing(self.adapter.stream(request)) as events:
+        async with aclosing(within_time(self.adapter.stream(request), ledger)) as events:
             async for event in events:
+                if isinstance(event, Lost):
+                    count(charge(ledger, self._price, report_lost(self.adapter.provider, event)))
+                    check_bounds(ledger)  # it is not made again for more than there is
                 attempts += isinstance(event, Retrying)
                 if isinstance(event, Finished):
                     return event, attempts
         raise ProviderError("the model's side ended without a reply", kind="protocol")
 
+    def begin_turn(self) -> None:
+        """Begin a turn whose calls are made by hand: what tools remember of the one before is over."""
+        self._toolbox.begin_turn()
+
     async def execute(self, call: ToolCall) -> ToolResult:
         """Run one call of a tool of the agent; an MCP server is started for this call alone."""
         async with aclosing(self._servers(lambda _: None)) as servers:
-            if call.name not in servers.tools:
-                return await self._toolbox.run(call)
-            _, toolbox, _ = self._lay_out(History(), servers.tools)
-            return await toolbox.run(call)
+            return await self._toolbox.run(call, servers.tools.get(call.name))
 
     async def close(self) -> None:
         """Close the model, unless the program brought it along."""
         adapter, self._adapter = self._adapter, None
         if adapter is not None and self._given is None:
             await adapter.close()
-
-
-def _used_up(reached: Reached) -> BudgetError:
-    return BudgetError(f"{reached.bound} is reached", hint="load the agent with larger `budgets`")
 
 
 def _now() -> str:

@@ -4,13 +4,15 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from halo.library.agent import Agent, Input
-from halo.library.results import Object, Reply, Result
+from halo.files.closing import Closing
+from halo.library.agent import Agent
+from halo.library.inputs import Input
+from halo.library.results import Object, Reply, Result, Stats
 from halo.library.text_stream import TextStream
 from halo.library.workspace import Workspace
+from halo.models.prefix import Prefix
 from halo.records.messages import ToolCall, ToolResult
 from halo.records.usage import Usage
 from halo.runner.turn import TurnEvent
@@ -19,11 +21,11 @@ from halo.tools.threads import ToolThreads
 _T = TypeVar("_T")
 
 
-class SyncAgent:
+class SyncAgent(Closing):
     """An `Agent` whose coroutines run in an event loop of its own, in a thread.
 
     So it works in scripts, in a debugger and in notebooks alike. Everything else is that of `agent`: its
-    prefix, history, stats and changes. Ctrl-C breaks the running turn off. Close it, or use it as a context
+    history, notices and changes. Ctrl-C breaks the running turn off. Close it, or use it as a context
     manager.
     """
 
@@ -41,6 +43,16 @@ class SyncAgent:
     ) -> Self:
         """Load an agent; options as in `Agent.load`."""
         return cls(Agent.load(workspace, agent, **options))
+
+    @property
+    def prefix(self) -> Prefix:
+        """See `Agent.prefix`."""
+        return self.agent.prefix
+
+    @property
+    def stats(self) -> Stats:
+        """See `Agent.stats`; it may be read while a turn runs."""
+        return self.agent.stats
 
     def generate_text(self, message: Input) -> Result:
         """See `Agent.generate_text`."""
@@ -99,16 +111,8 @@ class SyncAgent:
         self._thread.join()
         self._loop.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class SyncStream:
+class SyncStream(Closing):
     """A running turn, read by a plain loop; see `TextStream`."""
 
     def __init__(self, stream: TextStream, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
@@ -139,11 +143,3 @@ class SyncStream:
     def close(self) -> None:
         """Break the turn off if it still runs."""
         self._wait(self._stream.aclose())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -65,12 +65,14 @@ class TextStream:
         self._task.add_done_callback(lambda _: tell(self))
 
     async def aclose(self) -> None:
-        """Break the turn off if it still runs. What it said so far stays in the agent's history."""
+        """Break the turn off if it still runs. What it said so far stays in the agent's history.
+
+        Its tools have ended when this returns, also when it is cancelled meanwhile.
+        """
         if not self._task.done():
             self._task.cancel()
-        await asyncio.wait([self._task])
-        if not self._task.cancelled():
-            self._task.exception()  # it was told to whoever read; nobody may have
+        # Cancelled here, it cancels the turn once more, and waits. What that raised was told to whoever read.
+        await asyncio.gather(self._task, return_exceptions=True)
 
     async def __aenter__(self) -> Self:
         return self

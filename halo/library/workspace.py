@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from halo.build.builder import Builder
 from halo.build.collecting import artifact_in_memory
+from halo.errors import UsageError
 from halo.files.tree import OverlayTree
 from halo.records.artifacts import Artifact
 from halo.records.targets import AgentTarget, Target
@@ -48,8 +49,12 @@ class Workspace:
         return self._builder.places.workspace
 
     def agents(self) -> list[str]:
-        """List the ids of its agents, those of the machine and the templates included."""
-        return list_agents(self._tree())
+        """List the ids of its agents, those of the machine and the templates included.
+
+        In a folder that a bundle was unpacked into, those of the bundle.
+        """
+        bundle = self._builder.bundle
+        return list_agents(self._tree()) if bundle is None else sorted(bundle.agents)
 
     def with_layers(self, layers: Mapping[str, str | None]) -> "Workspace":
         """Return the same workspace with more layers laid over it."""
@@ -62,11 +67,18 @@ class Workspace:
         """Return the fresh artifact of a target; text names an agent, in the role of a root.
 
         It is taken from disk, and built there if need be, unless layers or `further` tools make it another:
-        then it is compiled in memory. Raises LayerError (file and line) and UnknownNameError.
+        then it is compiled in memory. Raises LayerError (file and line), UnknownNameError, and UsageError
+        where nothing can be compiled: in a folder that a bundle was unpacked into.
         """
         if isinstance(target, str):
             target = AgentTarget(target)
         if self.layers or further:
+            if self._builder.bundle is not None:
+                raise UsageError(
+                    "this was unpacked from a bundle, whose prompts stay as they are: they take neither "
+                    "layers in memory nor functions as further tools",
+                    hint="load the agent where its layers are",
+                )
             return artifact_in_memory(self._tree(), target, further)
         return self._builder.ensure(target)
 

@@ -1,5 +1,6 @@
 """What a turn and a run may use: ledgers that are added to, and asked before each step."""
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -7,12 +8,16 @@ import msgspec
 
 from halo.errors import StartError
 from halo.models.prices import Cost
-from halo.records.budgets import Budget
+from halo.records.budgets import Budget, Budgets
 from halo.records.events import EndReason
 from halo.records.usage import Usage
 
 # What a call costs; None where the model has no price.
 Price = Callable[[Usage], Cost | None]
+
+
+def free(_: Usage) -> None:
+    """Say that nothing is known of what a call costs."""
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -65,10 +70,19 @@ class Ledger:
     def add(self, usage: Usage, cost: Cost | None) -> None:
         """Add a model call."""
         self._steps += 1
-        self._tokens += usage.prompt + usage.output
-        self._cost += cost.amount if cost is not None else 0.0
+        self._use(usage, cost)
         if self._parent is not None:
             self._parent.add(usage, cost)
+
+    def lose(self, usage: Usage, cost: Cost | None) -> None:
+        """Add what an attempt has used that failed: it is made again, or it was no step."""
+        self._use(usage, cost)
+        if self._parent is not None:
+            self._parent.lose(usage, cost)
+
+    def _use(self, usage: Usage, cost: Cost | None) -> None:
+        self._tokens += usage.prompt + usage.output
+        self._cost += cost.amount if cost is not None else 0.0
 
     def reached(self) -> Reached | None:
         """Return the first bound that is reached, of this ledger or of those above."""
@@ -109,3 +123,10 @@ class Ledger:
             )
         if self._parent is not None:
             self._parent.check_priced(price, model)
+
+
+def turn_ledger(
+    budgets: Budgets, clock: Callable[[], float] = time.monotonic, run: Ledger | None = None
+) -> Ledger:
+    """Return the ledger of a turn within its run; without `run`, of one that has used nothing yet."""
+    return Ledger("turn", budgets.turn, clock, parent=run or Ledger("run", budgets.run, clock))

@@ -15,10 +15,12 @@ _AROUND = 4
 
 def message_tokens(message: Message) -> int:
     """Estimate the tokens of a message."""
-    pictures = sum(
-        isinstance(block, Image) + (len(block.images) if isinstance(block, ToolResult) else 0)
-        for block in message.content
-    )
+    pictures = 0
+    for block in message.content:
+        if isinstance(block, Image):
+            pictures += 1
+        elif isinstance(block, ToolResult):
+            pictures += len(block.images)
     return estimate(spoken(message).encode()) + pictures * _IMAGE + _AROUND
 
 
@@ -52,13 +54,13 @@ class History:
     @property
     def weights(self) -> Sequence[int]:
         """The estimated tokens of each message; counted when they are first asked for."""
-        self._weights.extend(message_tokens(m) for m in self._messages[len(self._weights) :])
+        self._weights.extend(map(message_tokens, self._messages[len(self._weights) :]))
         return self._weights
 
     def copy(self) -> "History":
-        """Return the same, to grow apart from this one."""
+        """Return the same, to grow apart from this one; what is estimated for it is kept here, too."""
         copied = History()
-        copied._messages, copied._weights = self._messages, list(self._weights)
+        copied._messages, copied._weights = self._messages, [*self.weights]
         copied._calls = set(self._calls)
         copied._counted, copied._measured = self._counted, self._measured
         return copied

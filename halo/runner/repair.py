@@ -11,7 +11,7 @@ from halo.files.canonical import canonical_json
 from halo.files.digests import sha256
 from halo.models.adapter import StopReason
 from halo.records.events import Repaired
-from halo.records.messages import Block, Message, ToolCall, ToolResult
+from halo.records.messages import Block, Message, Text, ToolCall, ToolResult
 
 CUT_OFF = (
     "This call was not run: the reply reached its limit of tokens while the call was written. "
@@ -34,6 +34,11 @@ _MOST_STORMS = 3
 
 # Tells whether arguments fit the tool of that name.
 Fits = Callable[[str, dict[str, Any]], bool]
+
+
+def not_empty(reply: Message) -> Message:
+    """Return a reply as a history can hold it: no message is without a block, also where nothing was said."""
+    return reply if reply.content else Message(reply.role, (Text(""),))
 
 
 def mend_arguments(message: Message, stop: StopReason, fits: Fits) -> tuple[Message, list[Repaired]]:

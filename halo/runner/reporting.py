@@ -1,10 +1,14 @@
-"""What is recorded of a model call: its figures, and what it cost."""
+"""What is recorded of a model call and of attempts that failed: the figures, and what they cost."""
+
+from typing import TypeVar
 
 import msgspec
 
-from halo.models.adapter import Finished
-from halo.records.events import UsageReported
+from halo.models.adapter import Finished, Lost
+from halo.records.events import UsageLost, UsageReported
 from halo.runner.budgets import Ledger, Price
+
+_Used = TypeVar("_Used", bound=UsageReported | UsageLost)
 
 
 def report(provider: str, finished: Finished, attempts: int) -> UsageReported:
@@ -22,10 +26,18 @@ def report(provider: str, finished: Finished, attempts: int) -> UsageReported:
     )
 
 
-def charge(ledger: Ledger, price: Price, call: UsageReported) -> UsageReported:
-    """Add a call to a ledger, and return it with what it costs."""
-    cost = price(call.usage)
-    ledger.add(call.usage, cost)
+def report_lost(provider: str, lost: Lost) -> UsageLost:
+    """Return the figures of an attempt that failed; what it costs is added by `charge`."""
+    return UsageLost(provider=provider, model=lost.model, usage=lost.usage)
+
+
+def charge(ledger: Ledger, price: Price, used: _Used) -> _Used:
+    """Add a call, or an attempt that failed, to a ledger, and return it with what it costs."""
+    cost = price(used.usage)
+    if isinstance(used, UsageReported):
+        ledger.add(used.usage, cost)
+    else:
+        ledger.lose(used.usage, cost)
     if cost is None:
-        return call
-    return msgspec.structs.replace(call, cost=cost.amount, currency=cost.currency)
+        return used
+    return msgspec.structs.replace(used, cost=cost.amount, currency=cost.currency)

@@ -18,6 +18,7 @@ from halo.records.events import (
     Repaired,
     ToolResultAdded,
     TurnEnded,
+    UsageLost,
     UsageReported,
 )
 from halo.records.messages import ToolCall
@@ -82,7 +83,7 @@ class UiMessage:
             case ToolResultAdded():
                 yield _output(event)
                 self._answered = True
-            case UsageReported():
+            case UsageReported() | UsageLost():
                 self._usage += event.usage
             case Retrying():
                 # What was shown since the last step cannot be taken back; the client is told which it was.

@@ -263,7 +263,7 @@ class TestObjects:
     @pytest.mark.parametrize("kind", [list[int], int, {"type": "object", "properties": 5}])
     def test_what_no_reply_can_be_is_refused_at_once(self, place, kind):
         agent, player = load(place)
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises(UsageError):
             run(agent.generate_object("?", kind))
         assert not player.requests
 
@@ -410,6 +410,10 @@ class TestWithoutAnEventLoop:
                 assert isinstance(list(stream)[-1], TurnEnded)
             agent.clear_history()
             assert agent.agent.history == ()
+            assert (agent.stats.turns, agent.stats.calls) == (3, 4)
+            assert agent.stats is agent.agent.stats
+            assert agent.prefix is agent.agent.prefix
+            assert "double" in [spec.name for spec in agent.prefix.tools]
         assert not [t for t in threading.enumerate() if t.name == "halo agent"]
 
     def test_inside_a_running_loop_too(self, place):

@@ -238,6 +238,37 @@ def test_an_agent_keeps_no_stream_that_is_over(place):
     assert not agent._streams
 
 
+# Calls by hand.
+
+
+def draft(agent, text="My answer."):
+    return run(agent.execute(ToolCall("c1", "draft", json.dumps({"content": text})))).text
+
+
+def test_tools_remember_a_turn_by_hand_until_the_next_one_begins(ws, place):
+    """Whoever makes the calls: three drafts are reviewed in a turn, whatever changes of the prefix meanwhile."""
+    ws.write({".halo/agents/default/agent.yaml": agent_yaml(tools=["draft"])})
+    agent, _ = load(place, calling("draft", content="x"), says("on"), says("next"))
+    reply = run(agent.send("?"))
+    assert "2 more can be reviewed" in draft(agent)
+    agent.add_tools(double)
+    assert "1 more can be reviewed" in draft(agent)
+    run(agent.submit_tool_results({c.id: "seen" for c in reply.calls}))
+    assert "the last review" in draft(agent)
+    assert "That was draft 4" in draft(agent)
+    run(agent.send("And?"))
+    assert "2 more can be reviewed" in draft(agent)
+
+
+def test_where_no_call_is_open_there_is_nothing_to_answer(place):
+    agent, player = load(place)
+    with pytest.raises(UsageError, match="no calls are open"):
+        run(agent.submit_tool_results({}))
+    with pytest.raises(UsageError, match="no open call c"):
+        run(agent.submit_tool_results({"c": "6"}))
+    assert not player.requests
+
+
 # MCP.
 
 

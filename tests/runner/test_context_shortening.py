@@ -17,6 +17,7 @@ from halo.records.events import ContextShortened, UsageReported
 from halo.records.messages import Message, ToolCall, ToolResult, user
 from halo.records.tools import WORKSPACE_TOOLS
 from halo.records.usage import Usage
+from halo.runner import record
 from halo.runner.context.context import Context
 from halo.runner.context.notes import LEFT_OUT, summary_message
 from halo.runner.context.summarise import INSTRUCTION
@@ -114,6 +115,23 @@ def test_asking_does_not_look_at_the_history_again():
     history._messages = Watched(history._messages)
     assert made.reason(history) == ""
     assert looked == []
+
+
+def test_what_is_estimated_for_a_turn_is_not_estimated_for_the_next_one(monkeypatch):
+    """A turn works on a copy. Where no provider counts, it would look at the whole history each time."""
+    looked = []
+
+    def counting(message, count=record.message_tokens):
+        looked.append(message)
+        return count(message)
+
+    monkeypatch.setattr(record, "message_tokens", counting)
+    history = History(talk(100))
+    for more in range(3):
+        turn = history.copy()
+        assert turn.tokens(7) == 7 + sum(history.weights)
+        assert len(looked) == len(history.messages)
+        history.extend((user(f"more {more}"),))
 
 
 # Prune, summarise, truncate.

@@ -14,11 +14,13 @@ from halo.models.prices import Cost
 from halo.records.artifacts import Artifact
 from halo.records.budgets import Budget, Budgets
 from halo.records.events import MessageAdded, Repaired, ToolResultAdded, TurnEnded, UsageReported
-from halo.records.messages import Message, Text, ToolCall, ToolResult, user
+from halo.records.messages import Message, Text, Thinking, ToolCall, ToolResult, user
+from halo.runner.budgets import free
 from halo.runner.record import History
 from halo.runner.repair import CUT_OFF
 from halo.runner.slots import fill
-from halo.runner.turn import NOT_RUN, OUT_OF_TIME, Turn, free, run_turn
+from halo.runner.tool_execution import NOT_RUN, OUT_OF_TIME
+from halo.runner.turn import Turn, run_turn
 
 
 def a_turn(*history, **runtime):
@@ -59,6 +61,21 @@ def test_model_and_tools_alternate_until_the_model_is_done():
 )
 def test_a_turn_ends_with_the_reason_that_the_model_stopped_for(stop, reason):
     assert events_of(Player(says("No."), stop=stop))[-1] == TurnEnded(reason)
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason", "why"),
+    [
+        ("end", "silent", ""),
+        ("max_tokens", "max_tokens", ": `max_tokens` were over before"),
+        ("refusal", "refusal", ": the reply was refused"),
+    ],
+)
+def test_thoughts_alone_are_no_answer_and_that_is_said(stop, reason, why):
+    reply = Message("assistant", (Thinking("Hm"), Text("")))
+    events = events_of(Player(reply, stop=stop))
+    assert MessageAdded(reply) in events
+    assert events[-2:] == [Notice(f"the model has thought and said nothing{why}"), TurnEnded(reason)]
 
 
 def test_a_refusal_runs_none_of_its_calls_and_leaves_none_without_a_result():
@@ -179,8 +196,7 @@ class TestBudgets:
         assert player.order == ["stream opened", "stream closed"]
 
     def test_a_turn_counts_in_its_run(self):
-        from halo.runner.budgets import Ledger, Spent
-        from halo.runner.turn import turn_ledger
+        from halo.runner.budgets import Ledger, Spent, turn_ledger
 
         budgets = Budgets(turn=Budget(), run=Budget(steps=5))
         run = Ledger("run", budgets.run, lambda: 0.0, spent=Spent(steps=4))

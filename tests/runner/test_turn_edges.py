@@ -19,7 +19,8 @@ from halo.records.messages import Message, ToolCall, user
 from halo.records.usage import Usage
 from halo.runner.record import History
 from halo.runner.slots import fill
-from halo.runner.turn import NOT_RUN, Turn, run_turn
+from halo.runner.tool_execution import NOT_RUN
+from halo.runner.turn import Turn, run_turn
 
 MADE = compiled(body("You are a."))
 LONG = (*talk(40, 400), user("And now?"))

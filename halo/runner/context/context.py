@@ -10,10 +10,10 @@ from typing import NamedTuple
 from halo.compiler.tokens import estimate
 from halo.errors import HaloError, ProviderError
 from halo.files.canonical import canonical_json
-from halo.models.adapter import Adapter, Finished, Notice, Request, Retrying
+from halo.models.adapter import Adapter, Finished, Lost, Notice, Request, Retrying
 from halo.models.prefix import Prefix
 from halo.records.artifacts import Runtime
-from halo.records.events import ContextShortened, Edit, UsageReported
+from halo.records.events import ContextShortened, Edit, UsageLost, UsageReported
 from halo.records.messages import Message
 from halo.runner.context.cap import cap
 from halo.runner.context.prune import prune
@@ -21,7 +21,7 @@ from halo.runner.context.summarise import Plan, asked, asked_shorter, plan, usab
 from halo.runner.context.truncate import truncate
 from halo.runner.context.units import View
 from halo.runner.record import History, message_tokens
-from halo.runner.reporting import report
+from halo.runner.reporting import report, report_lost
 
 # From a history and the tokens that it may have to the edits that shorten it.
 Strategy = Callable[[View, int], tuple[Edit, ...]]
@@ -40,6 +40,10 @@ _STEP = 8
 _PATIENCE = 120.0
 
 
+# What else is told while a history is shortened.
+Meanwhile = UsageReported | UsageLost | Notice
+
+
 class _Room(NamedTuple):
     """What a history may fill, and how many real tokens an estimated one stands for."""
 
@@ -52,7 +56,7 @@ class _Summary(NamedTuple):
 
     text: str
     problem: str
-    events: tuple[UsageReported | Notice, ...]
+    events: tuple[Meanwhile, ...]
 
 
 class Context:
@@ -90,7 +94,7 @@ class Context:
 
     async def shorten(
         self, history: History, reason: str, *, harder: bool = False
-    ) -> AsyncGenerator[ContextShortened | Notice | UsageReported, None]:
+    ) -> AsyncGenerator[ContextShortened | Meanwhile, None]:
         """Shorten `history` and yield what was done to it, each time after it was done.
 
         `reason` is that of `reason()`, or `overflow` where the provider found it too long; `harder`: what was
@@ -162,12 +166,12 @@ class Context:
             return None
         history.apply(edits)
         return ContextShortened(
-            strategy, edits, round(room.scale * before), round(room.scale * after), reason
+            strategy, edits, round(room.scale * before), round(room.scale * after), reason, messages
         )
 
     async def _summarise(
         self, history: History, reason: str, room: _Room
-    ) -> AsyncGenerator[ContextShortened | Notice | UsageReported, None]:
+    ) -> AsyncGenerator[ContextShortened | Meanwhile, None]:
         planned = plan(View.of(history), room.tokens)
         if planned is None:
             return
@@ -185,7 +189,7 @@ class Context:
 
     async def _summary(self, planned: Plan, room: _Room) -> _Summary:
         """Ask for a summary; once more, on a shorter copy, where the history is too long for the provider."""
-        events: list[UsageReported | Notice] = []
+        events: list[Meanwhile] = []
         try:
             async with asyncio.timeout(self._patience):
                 try:
@@ -200,7 +204,7 @@ class Context:
             return _Summary("", str(error), tuple(events))
         return _Summary(finished.message.text, usable(finished), tuple(events))
 
-    async def _ask(self, messages: tuple[Message, ...], events: list[UsageReported | Notice]) -> Finished:
+    async def _ask(self, messages: tuple[Message, ...], events: list[Meanwhile]) -> Finished:
         """Make the call: with the same prefix, which is read from the cache, and with tools forbidden."""
         request = Request(self._prefix, messages, self._runtime.binding, tool_choice="none")
         finished: Finished | None = None
@@ -211,6 +215,8 @@ class Context:
                     finished = event
                 elif isinstance(event, Retrying):
                     attempts += 1
+                elif isinstance(event, Lost):
+                    events.append(report_lost(self._adapter.provider, event))
                 elif isinstance(event, Notice):
                     events.append(event)
         assert finished is not None  # noqa: S101  # the adapter's promise
