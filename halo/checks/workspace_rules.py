@@ -5,14 +5,18 @@ from collections.abc import Iterator
 
 from halo.checks.credentials import credential_in
 from halo.checks.subject import Subject
-from halo.errors import near_miss_hint
+from halo.errors import HaloError, StartError, near_miss_hint
 from halo.files.tree import Tree
+from halo.models.endpoints import is_loopback, parse
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import AgentTarget, SkillTarget
+from halo.workspace.agents import read_agent
 from halo.workspace.context_files import read_context_files
 from halo.workspace.ids import list_ids
 from halo.workspace.layers import user_layer
+from halo.workspace.models.config import ModelConfig, settings_models
 from halo.workspace.models.remarks import model_remarks
+from halo.workspace.settings.delivery import connects
 from halo.workspace.settings.files import (
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
@@ -20,14 +24,51 @@ from halo.workspace.settings.files import (
     read_settings,
     variables_in,
 )
-from halo.workspace.settings.general import read_general_of
+from halo.workspace.settings.general import General, read_general_of
 from halo.workspace.settings.params import misfit, read_params
 from halo.workspace.settings.values import list_values
+from halo.workspace.yamldoc import YamlDocument
 
 
 def models(subject: Subject) -> Iterator[Diagnostic]:
     """H508 to H512: names of models, aliases and profiles, and the catalogues."""
     yield from model_remarks(subject.tree)
+
+
+def endpoints(subject: Subject) -> Iterator[Diagnostic]:
+    """H519: endpoints of models that are no address."""
+    for source in (WORKSPACE_SETTINGS, GLOBAL_SETTINGS):
+        document = read_settings(subject.tree, source)
+        for path, model in settings_models(read_general_of(subject.tree, source).models):
+            yield from _unfit(model.endpoint, document, ("general", "models", *path, "endpoint"))
+    for name in subject.agent_ids():
+        try:
+            agent = read_agent(subject.tree, name)
+        except HaloError:
+            continue  # said as what it is
+        if isinstance(agent.config.model, ModelConfig):
+            yield from _unfit(agent.config.model.endpoint, agent.document, ("model", "endpoint"))
+
+
+def _unfit(endpoint: str, document: YamlDocument, path: tuple[str, ...]) -> Iterator[Diagnostic]:
+    if not endpoint.strip():
+        return
+    try:
+        parse(endpoint.strip())
+    except StartError as error:
+        cure = _with_scheme(endpoint.strip()) or error.hint
+        message = f"{error.message}; {cure}"
+        yield Diagnostic("unfit-endpoint", "error", message, document.source, document.line(*path))
+
+
+def _with_scheme(endpoint: str) -> str:
+    """Say how an address is written whose scheme is missing; empty if that is not what is wrong."""
+    whole = f"http://{endpoint}"
+    try:
+        parse(whole)
+    except StartError:
+        return ""
+    return f"write {whole}" if is_loopback(whole) else f"write https://{endpoint}, or {whole}"
 
 
 def collisions(subject: Subject) -> Iterator[Diagnostic]:
@@ -84,21 +125,27 @@ def settings_values(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def server_secrets(subject: Subject) -> Iterator[Diagnostic]:
-    """H703: what an MCP server is given literally in a file that is committed, and looks like a secret."""
+    """H703: what looks like a secret and is given to an MCP server or a channel, in a file that is committed."""
     document = read_settings(subject.tree, WORKSPACE_SETTINGS)
-    for name, server in read_general_of(subject.tree, WORKSPACE_SETTINGS).mcp.servers.items():
-        given = {("env", key): value for key, value in server.env.items()}
-        given |= {("headers", key): value for key, value in server.headers.items()}
-        for (part, key), value in given.items():
-            speaks = key.lower() in _AUTHORIZING or credential_in(f"{key}: {value}")
-            if speaks and value and not variables_in(value):
-                path = ("general", "mcp", "servers", name, part, key)
-                message = f"{'.'.join(path)} stands in a file that is committed; write <<NAME>> instead"
-                line = document.line(*path)
-                yield Diagnostic("committed-secret", "error", message, WORKSPACE_SETTINGS, line)
+    for path, value in _given(read_general_of(subject.tree, WORKSPACE_SETTINGS)):
+        key = path[-1]
+        speaks = key.lower() in _AUTHORIZING or credential_in(f"{key}: {value}")
+        if speaks and value and not variables_in(value):
+            message = f"{'.'.join(path)} stands in a file that is committed; write <<NAME>> instead"
+            line = document.line(*path)
+            yield Diagnostic("committed-secret", "error", message, WORKSPACE_SETTINGS, line)
 
 
-_AUTHORIZING = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"})
+def _given(general: General) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield path and value of all that MCP servers and channels are given."""
+    for name, server in general.mcp.servers.items():
+        for part, values in (("env", server.env), ("headers", server.headers)):
+            yield from ((("general", "mcp", "servers", name, part, key), value) for key, value in values.items())
+    for path, connect in connects(general.delivery):
+        yield from ((("general", "delivery", *path, "params", k), value) for k, value in connect.params.items())
+
+
+_AUTHORIZING = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "secret"})
 
 
 def _meant(tree: Tree, name: str) -> str:

@@ -1,0 +1,1 @@
+"""Decides which session a message reaches, when that session ends, and where replies may go. Pure."""
