@@ -258,3 +258,10 @@ class Artifact(msgspec.Struct, frozen=True):
     id: str
     prompt: str
     manifest: Manifest
+
+    @property
+    def runtime(self) -> Runtime:
+        """All that a turn needs beside the text. For an agent's: artifacts of skills and rules have none."""
+        runtime = self.manifest.runtime
+        assert runtime is not None  # noqa: S101  # agents have one
+        return runtime

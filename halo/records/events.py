@@ -11,7 +11,9 @@ from typing import Literal
 
 import msgspec
 
+from halo.records.incoming import Source
 from halo.records.messages import Message, ToolResult
+from halo.records.origins import Origin
 from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
 
@@ -19,7 +21,19 @@ FORMAT = 1
 
 # What this version writes as the reason of `turn.ended`; it reads any.
 EndReason = Literal[
-    "done", "max_tokens", "steps", "tokens", "cost", "time", "storm", "refusal", "error", "interrupted"
+    "done",
+    "max_tokens",
+    "steps",
+    "tokens",
+    "cost",
+    "time",
+    "storm",
+    "silent",
+    "refusal",
+    "error",
+    "interrupted",
+    "gave_way",
+    "stopped",
 ]
 
 
@@ -73,16 +87,26 @@ class SessionTarget(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SessionCreated(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`session.created`: whom it is with, and who began it (`cli`, later channels and parents).
+    """`session.created`: whom it is with, and who began it (`cli`, `mcp`, a channel, `session`).
 
     `seal` proves that it was begun by this user on this machine; a session that came with the folder has
-    no true one.
+    no true one. `key` is the session key that leads here. `parent` started it, `root` is the one at the top,
+    `depth` counts from 0 there. `previous` is the session that this one follows or was made from, for
+    `reason`: the words of a reset, `fork` (of its turns up to `turns`) or `import`.
     """
 
     session: str
     target: SessionTarget
     origin: str
     seal: str = ""
+    key: str = ""
+    parent: str = ""
+    root: str = ""
+    depth: int = 0
+    previous: str = ""
+    reason: str = ""
+    turns: int = 0
+    source: Origin | None = None
 
 
 class TurnStarted(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,12 +127,15 @@ class MessageAdded(msgspec.Struct, frozen=True, omit_defaults=True):
     """`message`: a user's or a model's message, as the model was and will be given it.
 
     `partial`: it broke off. `typed`: what the user typed, where rules of directories or a skill's text have
-    been put into the message.
+    been put into the message. `sources`: the messages of the inbox that it was made from. `internal`: Halo
+    itself wrote it, or asked for it; it is never delivered.
     """
 
     message: Message
     partial: bool = False
     typed: str = ""
+    sources: tuple[Source, ...] = ()
+    internal: bool = False
 
 
 class ToolResultAdded(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -143,6 +170,19 @@ class UsageReported(msgspec.Struct, frozen=True, omit_defaults=True):
     prefix: str = ""
 
 
+class UsageLost(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`usage.lost`: an attempt of a model call failed, and these tokens had been counted by then.
+
+    They are no part of the `usage` of the call. `cost` is in `currency`, None without a price.
+    """
+
+    provider: str
+    model: str
+    usage: Usage
+    cost: float | None = None
+    currency: str = ""
+
+
 class Edit(msgspec.Struct, frozen=True):
     """Messages `start` to `end` (exclusive, from 0) of the history are replaced by `messages`."""
 
@@ -156,7 +196,8 @@ class ContextShortened(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `edits` are applied one after the other to the history as it was just before: that is how it is replayed,
     byte for byte, in this turn and every later one. Token counts are estimates. `strategy` is one of
-    `Strategy` or `cap`; `reason` says what made it necessary.
+    `Strategy` or `cap`; `reason` says what made it necessary. `messages_before` is how many messages that
+    history had, None in older logs: where a log has lost some, the edits are not made.
     """
 
     strategy: str
@@ -164,6 +205,7 @@ class ContextShortened(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens_before: int = 0
     tokens_after: int = 0
     reason: str = ""
+    messages_before: int | None = None
 
 
 class Repaired(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -193,12 +235,100 @@ class TurnEnded(msgspec.Struct, frozen=True, omit_defaults=True):
     mended: bool = False
 
 
+class SessionChanged(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`session.changed`: what a user, or an agent, set for this session; an empty `value` takes it back.
+
+    `name` is one of `title`, `label`, `model`, `thinking`, `verbose`, `send`, `pin` (an artifact id),
+    `archived`, `stopped` (why) or a word of a later version.
+    """
+
+    name: str
+    value: str = ""
+    by: str = ""
+
+
+class SessionRolledOver(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`session.rolled_over`: messages of its key go to the session `to` from now on.
+
+    `reason` is the word for why (`daily`, `idle`, a trigger such as `/new`), `inputs` what it was decided on.
+    """
+
+    to: str
+    reason: str
+    inputs: dict[str, str] = {}
+
+
+class ArtifactChanged(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`artifact.changed`: the turn that begins runs from another artifact than the one before.
+
+    `first` says what differs first (a segment with its source and line, tools, few-shots, the model);
+    `tokens_lost` estimates what the provider had cached and will not find again.
+    """
+
+    before: str
+    after: str
+    first: str = ""
+    tokens_lost: int = 0
+
+
+class ChildStarted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`child.started`: this session started another. `cleanup` is `keep` or `delete`, `seconds` its limit."""
+
+    session: str
+    agent: str
+    call_id: str = ""
+    title: str = ""
+    cleanup: str = "keep"
+    seconds: float = 0.0
+
+
+class ReportSent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`report.sent`: the report of this session lies in the inbox of `to`, as the message `id`."""
+
+    to: str
+    id: str
+    status: str
+
+
+class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`delivery`: what became of one part of a reply on its way to a channel.
+
+    `id` is the channel's idempotency key, `part` counts from 1; `state` is `sent`, `failed` or `denied`.
+    """
+
+    channel: str
+    id: str
+    part: int
+    state: str
+    attempts: int = 1
+    error: str = ""
+
+
+class MemoryFlushed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`memory.flushed`: notes were appended to a file of `.halo/memory/` before the history is shortened.
+
+    `lines` were new; `skipped` says why nothing was written.
+    """
+
+    file: str = ""
+    lines: int = 0
+    skipped: str = ""
+
+
 EventData = (
     SessionCreated
+    | SessionChanged
+    | SessionRolledOver
+    | ArtifactChanged
+    | ChildStarted
+    | ReportSent
+    | Delivered
+    | MemoryFlushed
     | TurnStarted
     | MessageAdded
     | ToolResultAdded
     | UsageReported
+    | UsageLost
     | ContextShortened
     | Repaired
     | TurnEnded
@@ -206,10 +336,18 @@ EventData = (
 
 TYPES: dict[str, type[EventData]] = {
     "session.created": SessionCreated,
+    "session.changed": SessionChanged,
+    "session.rolled_over": SessionRolledOver,
+    "artifact.changed": ArtifactChanged,
+    "child.started": ChildStarted,
+    "report.sent": ReportSent,
+    "delivery": Delivered,
+    "memory.flushed": MemoryFlushed,
     "turn.started": TurnStarted,
     "message": MessageAdded,
     "tool.result": ToolResultAdded,
     "usage": UsageReported,
+    "usage.lost": UsageLost,
     "context.shortened": ContextShortened,
     "repaired": Repaired,
     "turn.ended": TurnEnded,

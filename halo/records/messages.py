@@ -66,12 +66,12 @@ class Message(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """All text blocks joined, without thinking."""
-        return "".join(b.text for b in self.content if isinstance(b, Text))
+        return "".join([b.text for b in self.content if isinstance(b, Text)])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls in it, in order."""
-        return tuple(b for b in self.content if isinstance(b, ToolCall))
+        return tuple([b for b in self.content if isinstance(b, ToolCall)])
 
 
 def user(text: str) -> Message:

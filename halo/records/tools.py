@@ -130,11 +130,18 @@ WORKSPACE_TOOLS: tuple[ToolSpec, ...] = (
     ),
 )
 
+_SESSION = _string("The id of the session.")
+_WAIT = _integer(
+    "How many seconds to wait for the reply; 0 does not wait, 30 if left out. The message is delivered in "
+    "either case.",
+    minimum=0,
+)
+
 # Granted together, and only to an agent with a team: a team is the switch for delegation.
 SESSION_TOOLS: tuple[ToolSpec, ...] = (
     ToolSpec(
         "start_session",
-        "Hand a task to an agent of your team. It works on its own and its report comes back as a message.",
+        "Hand a task to an agent of your team. It works on its own, and its report comes back as a message.",
         _object(
             ("agent_id", "message"),
             agent_id=_string("Who shall do it: an id from your team."),
@@ -142,37 +149,76 @@ SESSION_TOOLS: tuple[ToolSpec, ...] = (
             context=_string("Background that the agent needs and cannot find in the workspace."),
             working_dir=_string("Folder that the agent shall live in; its directory rules apply."),
             title=_string("A short name for the session."),
+            model=_string("Another model for it: the name of one in the settings, or provider/model."),
+            seconds=_integer("Its time limit; what it has by then is reported."),
+            cleanup={
+                "type": "string",
+                "enum": ["keep", "delete"],
+                "description": "What becomes of the session after its report; keep if left out.",
+            },
         ),
     ),
-    ToolSpec("session_list", "List the sessions that you started, the newest first.", _object()),
+    ToolSpec(
+        "session_list",
+        "List the sessions that you may see, those that changed last first.",
+        _object(
+            kinds={
+                "type": "array",
+                "items": {"type": "string", "enum": ["main", "group", "cron", "hook", "node", "other"]},
+                "description": "Only sessions of these kinds.",
+            },
+            active_minutes=_integer("Only sessions that changed within so many minutes."),
+            limit=_integer("How many at most; 50 if left out, 200 at most."),
+            messages=_integer("Show so many of the last messages of each; none if left out.", minimum=0),
+            tools=_boolean("Show calls of tools and their results among the messages."),
+            archived=_boolean("List archived sessions, too."),
+        ),
+    ),
+    ToolSpec(
+        "session_history",
+        "Return the messages of a session, the last ones if there are many.",
+        _object(
+            ("session_id",),
+            session_id=_SESSION,
+            limit=_integer("How many at most; 50 if left out, 500 at most."),
+            tools=_boolean("Show calls of tools and their results, too."),
+        ),
+    ),
     ToolSpec(
         "query_session",
-        "Send a message to a session that you started; it is read after the current tool call.",
+        "Send a message to a session. If it works, the message is read after the current tool call.",
         _object(
-            ("session_id", "message"), session_id=_string("The session."), message=_string("The message.")
+            ("session_id", "message"),
+            session_id=_SESSION,
+            message=_string("The message."),
+            wait_seconds=_WAIT,
+            key=_string("Sent twice with the same key, a message is delivered once."),
         ),
     ),
     ToolSpec(
         "interrupt_session",
         "Stop what a session is doing at once and give it a new message.",
         _object(
-            ("session_id", "message"), session_id=_string("The session."), message=_string("The message.")
+            ("session_id", "message"),
+            session_id=_SESSION,
+            message=_string("The message."),
+            wait_seconds=_WAIT,
         ),
     ),
     ToolSpec(
         "stop_session",
         "Stop a session and everything that it started. Waiting messages stay in its history.",
-        _object(("session_id",), session_id=_string("The session.")),
+        _object(("session_id",), session_id=_SESSION),
     ),
     ToolSpec(
         "archive_session",
         "Put a finished session and everything below it away.",
-        _object(("session_id",), session_id=_string("The session.")),
+        _object(("session_id",), session_id=_SESSION),
     ),
     ToolSpec(
         "get_session_output",
-        "Return the full text of a session's last turn.",
-        _object(("session_id",), session_id=_string("The session.")),
+        "Return how a session stands, and the full text of its last turn.",
+        _object(("session_id",), session_id=_SESSION),
     ),
     ToolSpec(
         "query_agent",

@@ -5,14 +5,15 @@ from typing import NamedTuple
 import msgspec
 
 from halo.build.builder import Builder
+from halo.build.bundled import Bundle
 from halo.errors import HaloError
 from halo.files.tree import Tree
 from halo.records.artifacts import Artifact
 from halo.records.targets import Access, AgentTarget, permits
 from halo.workspace.agents import read_agent
-from halo.workspace.settings.files import GLOBAL_SETTINGS, WORKSPACE_SETTINGS
-from halo.workspace.settings.general import ToolSettings, read_general, read_general_of
-from halo.workspace.tool_demands import changing_tools
+from halo.workspace.settings.files import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, read_settings
+from halo.workspace.settings.general import ToolSettings, read_general_of
+from halo.workspace.tool_demands import changing_tools, opening_demands, seconds_text
 from halo.workspace.trust import Grants
 
 
@@ -31,18 +32,18 @@ class Allowed(NamedTuple):
 def allow(builder: Builder, tree: Tree, grants: Grants, target: AgentTarget) -> Allowed:
     """Decide about a turn of `target`; its access is what was asked for."""
     limit = least(target.access, *(read_general_of(tree, source).tools.access for source in _SETTINGS))
-    if builder.bundle is not None:
+    if (bundle := builder.bundle) is not None:
         # Nobody can trust a bundle: its layers, which would say what it asks for, are elsewhere.
-        limit = "readonly"
-        target = _if_bundled(builder, _with(target, limit)) or target
-        return Allowed(target, limit)
-    if limit != "readonly" and not grants.changes and (tools := _changing(tree, target.agent)):
+        return Allowed(_bundled(bundle, target), "readonly")
+    tools = _changing(tree, target.agent) if limit != "readonly" else ()
+    notices = _unopened(tree, grants) if tools else ()
+    if tools and not grants.changes:
         notice = (
             f"note: {target.agent} only reads here, and has no {', '.join(tools)}: what the workspace asks "
             "for now is not allowed yet; to see and allow it: halo trust"
         )
-        return Allowed(_with(target, "readonly"), "readonly", (notice,))
-    return Allowed(_with(target, limit), limit)
+        return Allowed(_with(target, "readonly"), "readonly", (notice, *notices))
+    return Allowed(_with(target, limit), limit, notices)
 
 
 _SETTINGS = (GLOBAL_SETTINGS, WORKSPACE_SETTINGS)
@@ -71,8 +72,44 @@ def tool_settings(tree: Tree, grants: Grants) -> ToolSettings:
         private_hosts=_joined(machine.private_hosts, workspace.private_hosts, grants, "private_hosts"),
         writable=_joined(machine.writable, workspace.writable, grants, "writable"),
         hidden=tuple(dict.fromkeys((*machine.hidden, *workspace.hidden))),
-        shell_seconds=read_general(tree).tools.shell_seconds,
+        shell_seconds=_seconds(machine, workspace, grants),
     )
+
+
+def _seconds(machine: ToolSettings, workspace: ToolSettings, grants: Grants) -> float:
+    """Return how long a command may run: a workspace shortens it at once, and lengthens it when trusted."""
+    asked = workspace.shell_seconds
+    if asked is None:
+        return machine.seconds
+    return asked if grants.opens("shell_seconds", seconds_text(asked)) else min(asked, machine.seconds)
+
+
+def _unopened(tree: Tree, grants: Grants) -> tuple[str, ...]:
+    """Say what `general.tools` of the workspace would open, and does not because nobody allowed it."""
+    machine, workspace = (read_general_of(tree, source).tools for source in _SETTINGS)
+    ignored: dict[str, list[str]] = {}
+    for setting, value in opening_demands(workspace, machine):
+        if not grants.opens(setting, value) and not _is_given(machine, setting, value):
+            ignored.setdefault(setting, []).append(value)
+    document = read_settings(tree, WORKSPACE_SETTINGS)
+    return tuple(
+        f"note: .halo/settings.yaml:{document.line('general', 'tools', setting)}: general.tools.{setting} "
+        f"({', '.join(values)}) is ignored, for nobody has allowed it yet; to see and allow it: halo trust"
+        for setting, values in ignored.items()
+    )
+
+
+def _is_given(machine: ToolSettings, setting: str, value: str) -> bool:
+    """Tell whether the machine's own settings open it anyway."""
+    match setting:
+        case "network":
+            return machine.network
+        case "private_hosts":
+            return value in machine.private_hosts
+        case "writable":
+            return value in machine.writable
+        case _:
+            return False  # it is asked for because the machine's is less
 
 
 def _joined(own: tuple[str, ...], asked: tuple[str, ...], grants: Grants, setting: str) -> tuple[str, ...]:
@@ -83,8 +120,11 @@ def _with(target: AgentTarget, access: Access) -> AgentTarget:
     return target if target.access == access else msgspec.structs.replace(target, access=access)
 
 
-def _if_bundled(builder: Builder, target: AgentTarget) -> AgentTarget | None:
-    return target if builder.bundle is not None and builder.bundle.artifact(target) is not None else None
+def _bundled(bundle: Bundle, target: AgentTarget) -> AgentTarget:
+    """Return the target of a bundle with the least access: as a rule it has the full one alone."""
+    levels: tuple[Access, ...] = ("readonly", target.access, "full")
+    found = (_with(target, level) for level in levels)
+    return next((one for one in found if bundle.artifact(one) is not None), target)
 
 
 def _changing(tree: Tree, agent_id: str) -> tuple[str, ...]:

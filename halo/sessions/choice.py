@@ -1,25 +1,24 @@
 """Which session a turn belongs to: a named one, the newest of its kind, or a new one."""
 
-import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
 from halo.errors import LogError, UsageError
-from halo.files.seal import machine_key
-from halo.records.events import SessionCreated, SessionTarget
+from halo.records.events import SessionTarget
 from halo.records.targets import Access, AgentTarget
-from halo.sessions.find import find_session, newest, session_seal
+from halo.sessions.beginning import Relation, begin
+from halo.sessions.find import find_session, newest
 from halo.sessions.folder import OpenSession, SessionFolder, check_writable
-from halo.sessions.ids import new_session_id
 
 
 class Choice(NamedTuple):
     """A session to talk in: `folder` of an existing one, or None to begin one.
 
     `target` is whom it is with: of an existing session what it was begun with, so that a session of a
-    sub-agent or in a directory goes on as what it is. `notices` are for the user.
+    sub-agent or in a directory goes on as what it is. `notices` are for the user. `relation` is that of a new
+    session to others.
     """
 
     sessions: str
@@ -28,22 +27,13 @@ class Choice(NamedTuple):
     target: AgentTarget
     origin: str
     notices: tuple[str, ...] = ()
+    relation: Relation | None = None
 
     def open(self, now_ns: Callable[[], int]) -> OpenSession:
         """Take the session for a turn; a new one is created now."""
         if self.folder is not None:
             return self.folder.open(now_ns)
-        folder = SessionFolder(self.sessions, new_session_id(now_ns(), secrets.token_bytes(6)))
-        session = folder.open(now_ns, create=True)
-        try:
-            key = machine_key(self.home, make=True)
-            sealed = session_seal(key, folder.id) if key is not None else ""
-            target = SessionTarget.of(self.target)
-            session.append(SessionCreated(folder.id, target, self.origin, sealed), turn=0)
-        except BaseException:
-            session.close()
-            raise
-        return session
+        return begin(self.sessions, self.home, now_ns, self.target, self.origin, self.relation)
 
 
 def choose(

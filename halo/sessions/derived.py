@@ -17,6 +17,7 @@ from halo.records.events import (
     TurnStarted,
 )
 from halo.records.messages import Text, ToolCall
+from halo.records.origins import Origin
 from halo.records.usage import Usage
 from halo.sessions.folder import SessionFolder
 from halo.sessions.history import Conversation
@@ -33,7 +34,10 @@ class Header(msgspec.Struct, frozen=True):
     `target` is whom the session is with, `agent` its name once more, for people; null and empty where the
     first event is damaged. `log_bytes` and `transcript_bytes` are the sizes of the files when it was made:
     another size means that the header, or the transcript, is not of this log as it is now. `seal` is that of
-    `session.created`.
+    `session.created`. `settings` is what was set for it. `ended` is the reason for which its last turn is
+    over, empty while one is open. `interacted_at` is when a person wrote last. `context_tokens` is what the
+    last call and its reply took in the window, 0 where that is unknown. `report` is the status that its
+    parent was told last, `successor` the session that its key leads to now.
     """
 
     format: int
@@ -52,14 +56,30 @@ class Header(msgspec.Struct, frozen=True):
     log_bytes: int
     transcript_bytes: int = 0
     seal: str = ""
+    key: str = ""
+    parent: str = ""
+    root: str = ""
+    depth: int = 0
+    previous: str = ""
+    successor: str = ""
+    source: Origin | None = None
+    settings: dict[str, str] = {}
+    interacted_at: str = ""
+    ended: str = ""
+    report: str = ""
+    calls: int = 0
+    cost: float = 0.0
+    currency: str = ""
+    context_tokens: int = 0
 
 
 def header_of(
     session_id: str, conversation: Conversation, *, log_bytes: int, transcript_bytes: int = 0
 ) -> Header:
     """Derive the header from the folded log."""
-    created = conversation.created
-    title = " ".join(conversation.opening.split())
+    created, standing = conversation.created, conversation.standing
+    title = " ".join((standing.settings.get("title") or conversation.opening).split())
+    last = conversation.last_call.reported.usage if conversation.last_call is not None else None
     return Header(
         format=FORMAT,
         id=session_id,
@@ -77,6 +97,21 @@ def header_of(
         log_bytes=log_bytes,
         transcript_bytes=transcript_bytes,
         seal=created.seal if created else "",
+        key=created.key if created else "",
+        parent=created.parent if created else "",
+        root=(created.root or session_id) if created else session_id,
+        depth=created.depth if created else 0,
+        previous=created.previous if created else "",
+        successor=standing.successor.to if standing.successor else "",
+        source=created.source if created else None,
+        settings=standing.settings,
+        interacted_at=standing.interacted_at,
+        ended=conversation.ended.reason if conversation.ended and not conversation.open_turn else "",
+        report=standing.report.status if standing.report else "",
+        calls=conversation.calls,
+        cost=conversation.cost,
+        currency=conversation.currency,
+        context_tokens=last.prompt + last.output if last is not None else 0,
     )
 
 

@@ -1,12 +1,12 @@
 """What a turn is set up with: artifacts, the model, slot values, tools."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 
 from halo.build.builder import Builder
-from halo.errors import ModelFileError
+from halo.errors import ModelFileError, UsageError
 from halo.files.roots import ConfinedRoot
 from halo.models.adapter import Adapter
 from halo.models.cache_rules import rule_for
@@ -16,15 +16,16 @@ from halo.models.opening import open_adapter
 from halo.models.retrying import RetryingAdapter
 from halo.models.watching import WatchedAdapter
 from halo.records.artifacts import Artifact, Binding, Runtime
-from halo.records.policies import PolicyRule
+from halo.records.incoming import Incoming
 from halo.records.targets import Access, AgentTarget, SkillTarget, Target
 from halo.records.tools import SESSION_TOOLS
 from halo.runner.record import History
 from halo.runner.slots import fill
 from halo.runner.turn import Turn
-from halo.sessions.access import allow, refused
-from halo.sessions.keys import provider_key
-from halo.sessions.machine import local_zone_name, this_machine
+from halo.sessions.access import allow, least, refused
+from halo.sessions.machine import this_machine, user_zone_name
+from halo.sessions.policies import turn_policies
+from halo.sessions.provider_keys import provider_key
 from halo.sessions.rights import rights_of
 from halo.sessions.said import Said, read_message
 from halo.sessions.secrets import known_secrets
@@ -37,9 +38,8 @@ from halo.tools.secrets import masker
 from halo.tools.toolbox import Toolbox
 from halo.workspace.demands import names_a_file
 from halo.workspace.ids import is_id, outside_folders
-from halo.workspace.settings.files import GLOBAL_SETTINGS
-from halo.workspace.settings.general import read_general, read_general_of
-from halo.workspace.time_zone import is_zone_name, machine_zone_name
+from halo.workspace.settings.delegation import DelegationSettings
+from halo.workspace.settings.general import read_general
 from halo.workspace.trust import Grants, read_grants
 
 
@@ -57,28 +57,49 @@ class Equipment(msgspec.Struct, frozen=True):
     @property
     def runtime(self) -> Runtime:
         """All that a turn needs beside the text."""
-        runtime = self.artifact.manifest.runtime
-        assert runtime is not None  # noqa: S101  # agents have one
-        return runtime
+        return self.artifact.runtime
 
 
-def equip(desk: "Desk", target: AgentTarget, message: str, *, frozen: bool) -> tuple[Equipment, Said]:
-    """Get a turn's artifacts, fresh, and read the user's message; with `frozen` a stale one is refused.
+def equip(
+    desk: "Desk", target: AgentTarget, messages: Sequence[Incoming], *, frozen: bool, waited: frozenset[str]
+) -> tuple[Equipment, tuple[Said, ...], tuple[str, ...]]:
+    """Get a turn's artifacts, fresh, and read its messages; with `frozen` a stale artifact is refused.
 
-    The access of `target` is what was asked for; the turn gets what it is allowed.
+    The access of `target` is what was asked for; the turn gets what it, and everyone who sent a message, is
+    allowed. A message that cannot be read is refused with `UsageError`; those whose ids are in `waited` have
+    nobody to hear that, and are read as plain text. Also returns what the user should know.
     """
     builder = desk.builder
     get: Callable[[Target], Artifact] = builder.frozen if frozen else builder.ensure
     grants = desk.grants()
-    allowed = allow(builder, desk.tree, grants, target)
+    access = least(target.access, *(message.sender.access for message in messages))
+    allowed = allow(builder, desk.tree, grants, msgspec.structs.replace(target, access=access))
     artifact = get(allowed.target)
-    bundled = builder.bundle.ruled if builder.bundle is not None else frozenset()
-    said = read_message(message, artifact, builder.places.workspace, desk.tree, get, bundled)
+    said = tuple(_said(desk, artifact, message, get, plain=message.id in waited) for message in messages)
     skills = {s.id: get(SkillTarget(s.id)) for s in artifact.manifest.skills}
-    if said.skill is not None:
-        skills[said.skill.id] = said.skill.artifact
-    notices = (*allowed.notices, *refused(artifact, allowed.access), *said.notices)
-    return Equipment(artifact, skills, allowed.access, grants), msgspec.structs.replace(said, notices=notices)
+    skills.update((each.skill.id, each.skill.artifact) for each in said if each.skill is not None)
+    notices = (
+        *allowed.notices,
+        *refused(artifact, allowed.access),
+        *(notice for each in said for notice in each.notices),
+    )
+    return Equipment(artifact, skills, allowed.access, grants), said, notices
+
+
+def _said(
+    desk: "Desk", artifact: Artifact, message: Incoming, get: Callable[[Target], Artifact], *, plain: bool
+) -> Said:
+    """Read one message. Markers and commands are a user's; what others write is text."""
+    builder, text = desk.builder, message.text
+    if message.sender.kind != "user":
+        return Said(text, text)
+    bundled = builder.bundle.ruled if builder.bundle is not None else frozenset()
+    try:
+        return read_message(text, artifact, builder.places.workspace, desk.tree, get, bundled)
+    except UsageError as error:
+        if not plain:
+            raise
+        return Said(text, text, notices=(f"warning: a message was read as plain text: {error.message}",))
 
 
 def gather(desk: "Desk", equipment: Equipment) -> Values:
@@ -120,10 +141,13 @@ class Desk:
         """Return what the user allowed this workspace."""
         return read_grants(self.tree, self.builder.places.workspace, self.builder.places.home)
 
+    def delegation(self) -> DelegationSettings:
+        """Return how far sessions may start and reach one another."""
+        return read_general(self.tree).session.delegation
+
     def zone_name(self) -> str:
         """Name the user's time zone, by the settings or by the machine; empty if unknown."""
-        named = machine_zone_name(self.tree) or read_general(self.tree).prompt.time_zone
-        return named if is_zone_name(named) else local_zone_name()
+        return user_zone_name(self.tree)
 
     def admit_model_file(self, binding: Binding, target: AgentTarget) -> None:
         """Raise `ModelFileError` for a model file that the workspace names and the user has not allowed.
@@ -152,8 +176,7 @@ class Desk:
         return self.tape.recorded(self._model(artifact, target), disguise)
 
     def _model(self, artifact: Artifact, target: AgentTarget) -> Adapter:
-        runtime = artifact.manifest.runtime
-        assert runtime is not None  # noqa: S101  # agents have one
+        runtime = artifact.runtime
         binding = runtime.binding
         self.admit_model_file(binding, target)
         adapter = open_adapter(
@@ -215,9 +238,10 @@ def lay_out(
             private_hosts=rights.private_hosts,
             status=status,
             mask=rights.mask,
+            hidden=rights.hidden,
         ),
         further,
-        gate(_policies(desk, artifact), desk.ask),
+        gate(turn_policies(desk.tree, artifact), desk.ask),
     )
     remarks = [f"warning: {warning}" for warning in rights.warnings]
     delegation = {spec.name for spec in SESSION_TOOLS}
@@ -227,13 +251,6 @@ def lay_out(
     if missing:
         remarks.append(f"note: this version does not run {', '.join(missing)} yet")
     return Turn(artifact, fill(artifact, values), history), toolbox, remarks
-
-
-def _policies(desk: Desk, artifact: Artifact) -> tuple[tuple[PolicyRule, ...], ...]:
-    """Return what was compiled, and what the machine adds, whoever made the artifact."""
-    runtime = artifact.manifest.runtime
-    assert runtime is not None  # noqa: S101  # agents have one
-    return (*runtime.policies, read_general_of(desk.tree, GLOBAL_SETTINGS).tools.policy)
 
 
 def _skill_roots(desk: Desk, equipment: Equipment) -> dict[str, ConfinedRoot]:

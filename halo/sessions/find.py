@@ -10,7 +10,13 @@ from halo.files.seal import machine_key, seal
 from halo.sessions.derived import Header, read_header
 from halo.sessions.folder import SessionFolder
 
+_MONTH = re.compile(r"\d{4}-\d{2}\Z")
 _ID = re.compile(r"\d{8}t\d{6}-[0-9a-z]{6}\Z")
+
+
+def is_session_id(text: str) -> bool:
+    """Tell whether `text` is spelt as the id of a session."""
+    return bool(_ID.match(text))
 
 
 def sessions_folder(halo: str) -> str:
@@ -20,7 +26,8 @@ def sessions_folder(halo: str) -> str:
 
 def session_ids(sessions: str) -> Iterator[str]:
     """Yield the ids of all sessions, newest first. Months are listed one at a time."""
-    for month in sorted(_names(sessions), reverse=True):
+    months = [name for name in _names(sessions) if _MONTH.match(name)]
+    for month in sorted(months, reverse=True):
         yield from sorted((n for n in _names(os.path.join(sessions, month)) if _ID.match(n)), reverse=True)
 
 
@@ -29,6 +36,22 @@ def _names(folder: str) -> list[str]:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def headers(sessions: str) -> Iterator[Header]:
+    """Yield the headers of all sessions, newest first; those whose logs cannot be read are left out."""
+    for session_id in session_ids(sessions):
+        try:
+            header = read_header(SessionFolder(sessions, session_id))
+        except LogError:
+            continue  # halo session repair tells of it
+        if header is not None:
+            yield header
+
+
+def headers_below(sessions: str, root: str) -> Iterator[Header]:
+    """Yield the headers of all sessions of the run of `root`, but for its own."""
+    return (header for header in headers(sessions) if header.root == root and header.id != root)
 
 
 def find_session(sessions: str, session_id: str) -> SessionFolder:

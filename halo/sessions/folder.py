@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from halo.errors import LogError
 from halo.files import ops
+from halo.files.closing import Closing
 from halo.files.locks import FileLock, hold
 from halo.files.log import CheckedLog, read_log
 from halo.files.regular import refuse_links
@@ -82,7 +81,7 @@ def check_writable(folder: SessionFolder, conversation: Conversation) -> None:
         )
 
 
-class OpenSession:
+class OpenSession(Closing):
     """A session that this process holds: the kernel lock, the log, and the conversation so far.
 
     A context manager. Opening mends what a dead process left: the torn tail, and an unfinished turn,
@@ -151,21 +150,13 @@ class OpenSession:
             self.answer_open_calls()
             self.append(TurnEnded("interrupted", mended=True))
 
-    def answer_open_calls(self) -> None:
-        """Record for every call without a result that it was interrupted: no call stays open."""
+    def answer_open_calls(self, text: str = INTERRUPTED) -> None:
+        """Record for every call without a result why it has none: no call stays open."""
         for call_id, tool in list(self.conversation.open_calls.items()):
-            result = ToolResult(call_id, INTERRUPTED, is_error=True)
+            result = ToolResult(call_id, text, is_error=True)
             self.append(ToolResultAdded(result, tool, mended=True))
 
     def close(self) -> None:
         """Let the session go."""
         self._log.close()
         self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

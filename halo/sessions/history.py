@@ -18,6 +18,7 @@ from halo.records.events import (
     ToolResultAdded,
     TurnEnded,
     TurnStarted,
+    UsageLost,
     UsageReported,
 )
 from halo.records.messages import Message, ToolResult
@@ -25,6 +26,7 @@ from halo.records.usage import Usage
 from halo.runner.calls import fresh_ids
 from halo.runner.record import History, applied
 from halo.sessions.reading import Fetch, Unread, payload_of, read_events
+from halo.sessions.standing import Standing
 
 LOST_RESULT = "The result of this call was lost."
 
@@ -51,7 +53,7 @@ class Conversation:
     `opening` is the user's first message, as it was typed. `calls`, `cost` and `seconds` (of turns) are what
     it has used; `unpriced` counts calls without a price, `expected` the tokens that should have come from the
     provider's cache. `damaged` says what was lost; `newer` what a later version of Halo wrote and this one
-    cannot read.
+    cannot read. `standing` is what is set for the session, and to whom it is related.
     """
 
     def __init__(self) -> None:
@@ -77,6 +79,7 @@ class Conversation:
         self.last_call: LastCall | None = None
         self.damaged: list[str] = []
         self.newer: list[str] = []
+        self.standing = Standing()
         self._results: list[ToolResult] = []
         self._counted: _Counted | None = None
         self._began = ""
@@ -90,6 +93,7 @@ class Conversation:
             self.newer.append(newer)
         if data is not None:
             self._fold(data, event)
+            self.standing.add(data, event.ts, event.turn)
             if not (isinstance(data, (ToolResultAdded, TurnEnded)) and data.mended):
                 self._lived = event.ts
 
@@ -117,7 +121,7 @@ class Conversation:
                 # Ids are unique in what Halo writes; in whatever else a log may hold, each call is still one.
                 message = fresh_ids(data.message, ())
                 self._close_calls()
-                if message.role == "user" and not self.opening:
+                if message.role == "user" and not self.opening and not data.internal:
                     self.opening = data.typed or message.text
                 self.messages.append(message)
                 self.open_calls = {call.id: call.name for call in message.calls}
@@ -139,6 +143,9 @@ class Conversation:
                 if data.usage.prompt and answered:
                     tokens = data.usage.prompt + data.usage.output
                     self._counted = _Counted(tokens, len(self.messages), artifact)
+            case UsageLost():
+                self.usage, self.cost = self.usage + data.usage, self.cost + (data.cost or 0.0)
+                self.currency = data.currency or self.currency
             case TurnEnded():
                 self.ended, self.open_turn = data, False
                 # Whoever mends a turn may come days after it.
@@ -150,16 +157,9 @@ class Conversation:
         self._counted = None
         self._close_calls()
         try:
-            messages = applied(tuple(self.messages), shortened.edits)
+            self.messages = _shortened(self.messages, shortened)
         except ValueError as error:
             self.damaged.append(f"event {event.seq}: the shortened history does not fit: {error}")
-            return
-        if _whole(self.messages) and not _whole(messages):
-            self.damaged.append(
-                f"event {event.seq}: the shortened history does not fit: it parts calls and results"
-            )
-            return
-        self.messages = [*messages]
 
     def _close_calls(self) -> None:
         """Put the results so far behind their calls: nothing can answer these calls any more."""
@@ -181,6 +181,17 @@ class Conversation:
         if self._counted is not None and self._counted.artifact == artifact:
             history.measured(self._counted.tokens, self._counted.messages)
         return history
+
+
+def _shortened(messages: list[Message], shortened: ContextShortened) -> list[Message]:
+    """Return the messages with the edits made. Raises ValueError for edits of another history."""
+    before = shortened.messages_before
+    if before is not None and before != len(messages):
+        raise ValueError(f"it was made of {before} messages, and {len(messages)} are left")
+    shorter = applied(tuple(messages), shortened.edits)
+    if _whole(messages) and not _whole(shorter):
+        raise ValueError("it parts calls and results")
+    return [*shorter]
 
 
 def _whole(messages: Sequence[Message]) -> bool:

@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from halo.files.tree import Tree
 from halo.records.artifacts import Slot
 from halo.version import __version__
+from halo.workspace.settings.general import read_general
+from halo.workspace.time_zone import is_zone_name, machine_zone_name
 
 
 class Machine(NamedTuple):
@@ -31,6 +34,12 @@ def _runtime() -> str:
 
     system, machine = platform.system() or "unknown system", platform.machine() or "unknown machine"
     return f"{system} {machine}, Python {platform.python_version()}, Halo {__version__}"
+
+
+def user_zone_name(tree: Tree) -> str:
+    """Name the user's time zone, by the settings or by the machine; empty if unknown."""
+    named = machine_zone_name(tree) or read_general(tree).prompt.time_zone
+    return named if is_zone_name(named) else local_zone_name()
 
 
 def local_zone_name() -> str:

@@ -11,8 +11,9 @@ from halo.sessions.choice import Choice
 from halo.sessions.desk import Desk, Equipment, gather
 from halo.sessions.find import sessions_folder
 from halo.sessions.ids import timestamp
+from halo.sessions.reply import Reply, Show
 from halo.sessions.said import Invoked
-from halo.sessions.talk import Reply, Show, talk
+from halo.sessions.talk import talk
 from halo.workspace.agents import Agent, list_agents, read_agent
 from halo.workspace.ids import list_ids
 from halo.workspace.layers import one_line

@@ -31,6 +31,7 @@ class Rights(NamedTuple):
     secrets: Mapping[str, str]
     private_hosts: frozenset[str]
     mask: Callable[[str], str]
+    hidden: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
 
@@ -52,10 +53,11 @@ def rights_of(
         access,
         _commands(access, places, environ, settings) if has_shell else None,
         "shell_exec is refused: this session may only read",
-        settings.shell_seconds,
+        settings.seconds,
         given.values,
         frozenset(settings.private_hosts),
         masker(known_secrets(tree, environ, grants)),
+        tuple(_of_home(path, places) for path in settings.hidden),
         given.warnings,
     )
 
@@ -92,6 +94,8 @@ def sandbox_opening(places: Places, settings: ToolSettings) -> Opening:
 
 def _absolute(path: str, places: Places) -> str:
     """Return a path of the settings: below the home if it begins with `~`, else below the workspace."""
-    if path == "~" or path.startswith("~/"):
-        return os.path.join(places.user, path[2:])
-    return os.path.join(places.workspace, path)
+    return os.path.join(places.workspace, _of_home(path, places))
+
+
+def _of_home(path: str, places: Places) -> str:
+    return os.path.join(places.user, path[2:]) if path == "~" or path.startswith("~/") else path

@@ -1,13 +1,15 @@
 """What a user says, and what the model is given of it: rules of directories, an invoked skill, the text."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from halo.errors import HaloError
 from halo.files.tree import Tree
+from halo.files.visible import visible
 from halo.records.artifacts import Artifact
 from halo.records.events import MessageAdded
+from halo.records.incoming import Incoming, Sender, Source
 from halo.records.messages import user
 from halo.records.targets import SkillTarget, Target
 from halo.runner.slots import fill
@@ -15,6 +17,8 @@ from halo.sessions.scopes import expand_scopes
 from halo.sessions.slash import read_slash, skill_block
 from halo.sessions.values import argument_values, takes_arguments
 from halo.workspace.ids import folders_of
+
+_NAME = 80  # characters of a sender's name
 
 
 class Invoked(msgspec.Struct, frozen=True):
@@ -48,11 +52,40 @@ class Said(msgspec.Struct, frozen=True):
     skill: Invoked | None = None
     notices: tuple[str, ...] = ()
 
-    def message(self, values: Mapping[str, str]) -> MessageAdded:
-        """Make the record of it, with `values` in the slots of an invoked skill."""
+    def given(self, values: Mapping[str, str]) -> str:
+        """Return what the model is given of it, with `values` in the slots of an invoked skill."""
         text = self.skill.text(values) if self.skill is not None else self.text
-        given = "\n\n".join(part for part in (*self.blocks, text) if part)
-        return MessageAdded(user(given), typed="" if given == self.typed else self.typed)
+        return "\n\n".join(part for part in (*self.blocks, text) if part)
+
+
+def message_of(incoming: Sequence[Incoming], said: Sequence[Said], values: Mapping[str, str]) -> MessageAdded:
+    """Make the record of messages that are taken together, each headed by who sent it."""
+    headings = [heading(message.sender) for message in incoming]
+    given = _joined(headings, [each.given(values) for each in said])
+    typed = _joined(headings, [each.typed for each in said])
+    sources = tuple(Source(message.id, message.sender, message.rounds) for message in incoming)
+    return MessageAdded(user(given), typed="" if given == typed else typed, sources=sources)
+
+
+def heading(sender: Sender) -> str:
+    """Return the line that says who sent a message; empty for the user whose session it is."""
+    match sender.kind:
+        case "user":
+            return f"(from {_one_line(sender.name)})" if sender.name else ""
+        case "agent":
+            return f"(from session {_one_line(sender.session)}, agent {_one_line(sender.agent)})"
+        case _:
+            return ""  # reports and events say themselves what they are
+
+
+def _one_line(text: str) -> str:
+    return " ".join(visible(text).split())[:_NAME]
+
+
+def _joined(headings: list[str], texts: list[str]) -> str:
+    return "\n\n".join(
+        f"{head}\n{text}" if head else text for head, text in zip(headings, texts, strict=True)
+    )
 
 
 def read_message(

@@ -8,6 +8,7 @@ from halo.files.tree import Tree
 from halo.models.opening import KEY_VARIABLES
 from halo.records.artifacts import PROVIDERS
 from halo.workspace.ids import is_id
+from halo.workspace.settings.delivery import connects
 from halo.workspace.settings.files import (
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
@@ -76,8 +77,10 @@ def known_secrets(tree: Tree, environ: Mapping[str, str], grants: Grants) -> Ite
 def settings_hold_secrets(tree: Tree) -> bool:
     """Tell whether the workspace's settings hold a secret literally, or might: then no command sees them."""
     try:
-        servers = read_general_of(tree, WORKSPACE_SETTINGS).mcp.servers.values()
+        general = read_general_of(tree, WORKSPACE_SETTINGS)
+        servers = general.mcp.servers.values()
         given = [value for server in servers for value in (*server.env.values(), *server.headers.values())]
+        given += [c.params["secret"] for _, c in connects(general.delivery) if "secret" in c.params]
         return any("<<" not in value for value in given) or any(
             not setting.is_reference for _, setting in _all(tree, WORKSPACE_SETTINGS)
         )

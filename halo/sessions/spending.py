@@ -1,15 +1,12 @@
 """What a session has used, against its budgets, and what its model costs."""
 
-import time
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 from halo.files.tree import Tree
 from halo.models.prices import Cost, cost_of
 from halo.records.artifacts import Runtime
 from halo.records.usage import Usage
-from halo.runner.budgets import Ledger, Price, Spent
-from halo.runner.turn import turn_ledger
+from halo.runner.budgets import Price, Spent
 from halo.sessions.history import Conversation
 from halo.workspace.models.catalogue import prices_of
 
@@ -30,11 +27,7 @@ def price_of(tree: Tree, runtime: Runtime, day: date) -> Price:
     return price
 
 
-def session_ledger(
-    conversation: Conversation, runtime: Runtime, clock: Callable[[], float] = time.monotonic
-) -> Ledger:
-    """Return the ledger of the next turn of a session, which counts in that of the whole session."""
+def spent_of(conversation: Conversation) -> Spent:
+    """Return what the turns of a session have used."""
     used = conversation.usage
-    spent = Spent(conversation.calls, used.prompt + used.output, conversation.cost, conversation.seconds)
-    run = Ledger("run", runtime.budgets.run, clock, spent=spent)
-    return turn_ledger(runtime.budgets, clock, run)
+    return Spent(conversation.calls, used.prompt + used.output, conversation.cost, conversation.seconds)

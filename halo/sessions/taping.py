@@ -31,6 +31,6 @@ class Tape(msgspec.Struct, frozen=True):
 
     def replayed(self, artifact: Artifact, disguise: Disguise) -> Adapter:
         """Return the recordings in the place of the artifact's model. Raises UsageError without a folder."""
-        manifest = artifact.manifest
-        assert manifest.runtime is not None  # noqa: S101  # agents have one
-        return Replay(manifest.runtime.binding.provider, self.folder, disguise, manifest.segments)
+        runtime = artifact.runtime
+        provider, segments = runtime.binding.provider, artifact.manifest.segments
+        return Replay(provider, self.folder, disguise, segments, runtime.access)

@@ -94,7 +94,8 @@ def test_wherever_a_turn_is_cancelled_the_session_goes_on_and_nothing_is_said_tw
             assert len(said) == 1
             assert isinstance(recorded[-1][1], TurnEnded)
             ends.append(recorded[-1][1].reason)
-            assert ends[-1] == ("interrupted" if running else "done")
+            # Once its end is recorded a turn is done, even if whoever waits for it is cancelled after that.
+            assert ends[-1] == "done" or (running and ends[-1] == "interrupted")
         for request in player.requests:
             assert fit(request.history) or request.tool_choice == "none"
             assert sum(m.text == message for m in request.history) <= 1

@@ -3,6 +3,7 @@
 import json
 import os
 
+import msgspec
 import pytest
 from making import agent, skill
 from playing import Player, says
@@ -191,10 +192,15 @@ def test_a_folder_of_settings_is_open_or_hidden_in_the_sandbox(office):
     )})  # fmt: skip
     office.trust()
     cache = office.ws.root.parent / "cache"
-    text = result(office.talk(runs(f"cat private/p; cat {cache}/c; echo x > {cache}/made"))[1])
+    linking = "ln private/p hard; ln .halo/settings.yaml hard2; ln -s private/p soft; cat hard hard2 soft"
+    text = result(office.talk(runs(f"cat private/p; cat {cache}/c; echo x > {cache}/made; {linking}"))[1])
     assert "c\n" in text
     assert "private/p: No such file" in text
     assert (cache / "made").exists()
+    assert "p\n" not in text.replace("private/p", "")
+    assert not (office.ws.root / "hard").exists()
+    assert not (office.ws.root / "hard2").exists()
+    assert "hide it" in result(office.talk(reads("soft"))[1])
 
 
 # What general.tools opens
@@ -210,7 +216,7 @@ def test_what_the_workspace_opens_needs_trust_and_what_it_closes_does_not(office
     tree = office.ws.places.tree()
     closed = tool_settings(tree, office.grants())
     assert (closed.network, closed.private_hosts, closed.writable) == (False, (), ())
-    assert (closed.hidden, closed.shell_seconds) == (("b", "a"), 7)
+    assert (closed.hidden, closed.seconds) == (("b", "a"), 7)
     office.trust()
     opened = tool_settings(tree, office.grants())
     assert (opened.network, opened.private_hosts, opened.writable) == (
@@ -228,6 +234,145 @@ def test_what_the_machine_opens_needs_no_trust(office):
         ("wiki.lan",),
         (".git", "/srv/x"),
     )
+
+
+@pytest.mark.parametrize(
+    ("machine", "workspace", "untrusted", "trusted"),
+    [
+        *((None, None, 120, 120), (None, 7, 7, 7), (None, 600, 120, 600), (30, None, 30, 30)),
+        *((30, 60, 30, 60), (30, 7.5, 7.5, 7.5), (900, 600, 600, 600), (900, 900.5, 900, 900.5)),
+    ],
+)
+def test_a_workspace_shortens_the_time_of_commands_and_lengthens_it_when_trusted(
+    office, machine, workspace, untrusted, trusted
+):
+    for file, seconds in (("secrets:settings.yaml", machine), (".halo/settings.yaml", workspace)):
+        if seconds is not None:
+            office.ws.write({file: f"general: {{tools: {{shell_seconds: {seconds}}}}}"})
+    tree = office.ws.places.tree()
+    assert tool_settings(tree, Grants()).seconds == untrusted
+    office.trust()
+    assert tool_settings(tree, office.grants()).seconds == trusted
+    asked = [("shell_seconds", str(workspace))] if trusted > untrusted else []
+    assert [list(demand) for demand in read_demands(tree).tools] == [list(demand) for demand in asked]
+
+
+def test_a_longer_time_counts_for_commands_when_it_is_trusted(office):
+    office.ws.write(
+        {
+            ".halo/settings.yaml": "general: {tools: {shell_seconds: 60}}",
+            "secrets:settings.yaml": "general: {tools: {shell_seconds: 0.3}}",
+        }
+    )
+    record_trust(str(office.ws.home), str(office.ws.root), _without_tools(office).digests)
+    assert "killed after 0.3 seconds" in result(office.talk(runs("sleep 2; echo late"))[1])
+    office.trust()
+    assert result(office.talk(runs("sleep 1; echo late"))[1]) == "late"
+
+
+def _without_tools(office):
+    """What the workspace asks for, but for what its `general.tools` opens."""
+    return msgspec.structs.replace(read_demands(office.ws.places.tree()), tools=())
+
+
+# What is ignored is said
+
+ASKING = """\
+general:
+  tools:
+    network: true
+    private_hosts: [wiki.lan, api.lan]
+    writable:
+      - .git
+    shell_seconds: 600
+"""
+IGNORED = [
+    "note: .halo/settings.yaml:3: general.tools.network (true) is ignored",
+    "note: .halo/settings.yaml:4: general.tools.private_hosts (api.lan, wiki.lan) is ignored",
+    "note: .halo/settings.yaml:5: general.tools.writable (.git) is ignored",
+    "note: .halo/settings.yaml:7: general.tools.shell_seconds (600) is ignored",
+]
+
+
+def said_of(office, setting="general.tools."):
+    return [text for text in office.notices if setting in text]
+
+
+def test_what_the_workspace_would_open_and_nobody_allowed_is_said_with_file_and_line(office):
+    office.ws.write({".halo/settings.yaml": ASKING})
+    office.talk()
+    assert [text.partition(", for")[0] for text in said_of(office)] == IGNORED
+    assert all(text.endswith("to see and allow it: halo trust") for text in said_of(office))
+
+
+def test_also_where_only_that_is_not_allowed(office):
+    office.ws.write({".halo/settings.yaml": ASKING})
+    record_trust(str(office.ws.home), str(office.ws.root), _without_tools(office).digests)
+    office.talk(access="workspace")
+    assert len(office.told_of_trust) == len(IGNORED) == len(said_of(office))
+
+
+def test_what_is_allowed_or_open_anyway_is_not_said(office):
+    office.ws.write({".halo/settings.yaml": ASKING})
+    office.trust()
+    office.talk()
+    assert said_of(office) == []
+    record_trust(str(office.ws.home), str(office.ws.root), None)
+    opens = "general: {tools: {network: true, private_hosts: [wiki.lan], shell_seconds: 600}}"
+    office.ws.write({"secrets:settings.yaml": opens})
+    office.talk()
+    assert [text.partition(" is ignored")[0] for text in said_of(office)] == [
+        "note: .halo/settings.yaml:4: general.tools.private_hosts (api.lan)",
+        "note: .halo/settings.yaml:5: general.tools.writable (.git)",
+    ]
+
+
+def test_who_only_reads_is_not_bothered_with_it(office):
+    office.ws.write({".halo/settings.yaml": ASKING})
+    office.talk(access="readonly")
+    office.ws.write({".halo/agents/a/agent.yaml": agent(tools=["file_read"])})
+    office.talk()
+    assert office.told_of_trust == []
+
+
+def reads(path):
+    return Message("assistant", (ToolCall("c1", "file_read", json.dumps({"path": path})),))
+
+
+@pytest.mark.parametrize("file", ["secrets:settings.yaml", ".halo/settings.yaml"])
+def test_what_either_file_hides_no_tool_opens(office, file):
+    """At every access, and without trust: it closes something."""
+    office.ws.write({"private/p": "p\n", "../home-secret": "h\n", file: (
+        "general: {tools: {hidden: [private, ~/home-secret]}}"
+    )})  # fmt: skip
+    assert "the user's settings hide it" in result(office.talk(reads("private/p"))[1])
+    office.trust()
+    assert "the user's settings hide it" in result(office.talk(reads("private/p"), access="full")[1])
+
+
+def test_a_denied_call_is_told_with_the_rule_and_its_line(office):
+    """Of the agent, of the workspace and of the machine: each rule where it stands."""
+    policy = [{"tool": "shell_exec", "command": "git log*", "action": "allow"}]
+    policy += [{"tool": "shell_exec", "command": "git push*", "action": "deny"}]
+    lines = "policy:\n" + "".join(f"  - {json.dumps(rule)}\n" for rule in policy)
+    settings = "general:\n  tools:\n    policy:\n      - {tool: shell_exec, command: rm *, action: deny}\n"
+    office.ws.write(
+        {
+            ".halo/agents/a/agent.yaml": agent(tools=CHANGING) + lines,
+            ".halo/settings.yaml": settings,
+            "secrets:settings.yaml": settings.replace("rm", "dd"),
+        }
+    )
+    office.trust()
+    for command, rule in (
+        ("git push origin", "`deny shell_exec git push*` (.halo/agents/a/agent.yaml:5)"),
+        ("rm x", "`deny shell_exec rm *` (.halo/settings.yaml:4)"),
+        ("dd x", "`deny shell_exec dd *` (secrets:settings.yaml:4)"),
+    ):
+        told = result(office.talk(runs(command))[1])
+        assert f"shell_exec was not run: the rule {rule} speaks of it. The call: {command}." in told
+    unsure = result(office.talk(runs("$x y"))[1])
+    assert "cannot be told for certain, and the rule `deny shell_exec git push*`" in unsure
 
 
 def test_a_bundle_opens_nothing(office):

@@ -132,6 +132,46 @@ def test_edits_that_do_not_fit_are_told_and_change_nothing(edits):
     assert conversation.damaged[0].startswith("event 7: the shortened history does not fit: ")
 
 
+def test_edits_are_not_made_one_message_off():
+    """A lost line moves all that comes after it: the edits would still fit, and take out what was not meant."""
+    said = [user("a"), says("1"), user("b"), says("2"), user("c"), says("3")]
+    gist = ContextShortened("truncate", (Edit(0, 4, (user("a and b"),)),), messages_before=6)
+    sound = [CREATED, STARTED, *_said(said), gist, MessageAdded(user("on"))]
+    whole = fold(lines(*sound))
+    assert [m.text for m in whole.history()] == ["a and b", "c", "3", "on"]
+    assert whole.damaged == []
+    lost = fold(lines(*sound[:3], None, *sound[4:]))
+    assert [m.text for m in lost.history()] == ["a", "b", "2", "c", "3", "on"]
+    assert lost.damaged[-1] == (
+        "event 9: the shortened history does not fit: it was made of 6 messages, and 5 are left"
+    )
+
+
+def test_a_log_of_an_older_version_does_not_say_how_many_they_were_and_is_read_as_ever():
+    said = [user("a"), says("1"), user("b"), says("2")]
+    gist = ContextShortened("truncate", (Edit(0, 2, (user("[a]"),)),))
+    assert b"messages_before" not in msgspec.json.encode(gist)
+    conversation = fold(lines(CREATED, STARTED, *_said(said), gist))
+    assert [m.text for m in conversation.history()] == ["[a]", "b", "2"]
+    assert conversation.damaged == []
+
+
+@given(histories(least=4), st.data())
+def test_after_a_lost_message_no_shortening_is_made_of_the_wrong_ones(messages, data):
+    runner = Runner()
+    for message in messages:
+        runner.take(message)
+    runner.shorten(("truncate",), "overflow", harder=True)
+    shortenings = sum(isinstance(event, ContextShortened) for event in runner.log)
+    places = [n for n, event in enumerate(runner.log) if isinstance(event, MessageAdded)]
+    lost = data.draw(st.sampled_from(places))
+    kept = [None if n == lost else event for n, event in enumerate(runner.log)]
+    conversation = fold(lines(*kept))
+    unshortened = fold(lines(*(e for e in kept if not isinstance(e, ContextShortened))))
+    assert conversation.history() == unshortened.history()
+    assert len(conversation.damaged) == 1 + shortenings
+
+
 def test_a_session_that_was_damaged_is_shortened_again_and_goes_on():
     """What a turn records afterwards is about the history as it was read, and fits it."""
     runner = Runner()

@@ -5,7 +5,7 @@ from making import tree
 
 from halo.errors import LayerError, MissingKeyError
 from halo.records.artifacts import Slot
-from halo.sessions.keys import provider_key
+from halo.sessions.provider_keys import provider_key
 from halo.sessions.values import Moment, slot_values
 from halo.workspace.demands import Demands, read_demands
 from halo.workspace.trust import Grants, read_grants

@@ -41,12 +41,20 @@ class Chosen(msgspec.Struct, frozen=True):
 def choose_model(tree: Tree, agent: Agent, general: General, profile: str = "") -> Chosen:
     """Resolve the model of `agent`: `profile.agents`, then `profile.default`, then its own.
 
+    A profile of `=` and an alias or `provider/model` is that one model, with the provider's own endpoint.
     Raises `UnknownNameError` for an unknown profile, `LayerError` (file and line) for an unknown alias.
     """
     choice: str | ModelConfig = agent.config.model
     source, scope, substituted = agent.document.source, agent.scope, False
     path: tuple[str, ...] = ("model",)
-    if profile:
+    if profile.startswith("=") and "/" in profile:
+        provider, _, model = profile[1:].partition("/")
+        return Chosen(ModelConfig(provider, model), source, path, scope, substituted=True)
+    if profile.startswith("="):
+        choice, substituted = profile[1:], True
+        if choice not in general.models.aliases:
+            raise UnknownNameError.of("model alias", choice, sorted(general.models.aliases))
+    elif profile:
         known = general.models.profiles
         if profile not in known:
             raise UnknownNameError.of("profile", profile, sorted(known))

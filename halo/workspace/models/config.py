@@ -105,7 +105,7 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Problem(NamedTuple):
     """What is wrong in a model or in model settings: the path from there, the message, what to do."""
 
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
     message: str
     hint: str | None = None
 

@@ -1,0 +1,121 @@
+"""Which sessions a turn may see and reach, and how they stand."""
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime, timedelta
+
+from halo.errors import BusyError, HaloError, LogError
+from halo.records.events import SessionChanged
+from halo.records.targets import Access
+from halo.sessions.derived import Header, read_header
+from halo.sessions.find import headers
+from halo.sessions.folder import OpenSession, SessionFolder
+from halo.sessions.routing.callers import Caller, Visibility, find_visible
+from halo.sessions.routing.known import Known
+from halo.tools.base import ToolFailure
+from halo.workspace.settings.delegation import DelegationSettings
+
+
+class Seeing:
+    """The view of the turn of `session` with `access`.
+
+    It is of its run, or of the workspace, as the settings say; below `full` of what it started itself.
+    """
+
+    def __init__(
+        self, sessions: str, session: OpenSession, access: Access, settings: DelegationSettings
+    ) -> None:
+        self._sessions, self._session, self._settings = sessions, session, settings
+        self._visibility: Visibility = settings.visibility if access == "full" else "spawned"
+
+    def headers(self) -> Iterator[Header]:
+        """Yield the sessions that may be seen, this one included."""
+        found = list(headers(self._sessions))
+        known = [_known(header) for header in found]
+        caller = self._caller()
+        for header in found:
+            try:
+                find_visible(header.id, caller, known)
+            except HaloError:
+                continue
+            yield header
+
+    def find(self, named: str, *, below: bool = False) -> SessionFolder:
+        """Return the session with this id or key; with `below` only one that was started from here.
+
+        Raises `ToolFailure`, which repeats nothing that was not asked for.
+        """
+        caller = self._caller()
+        if below:
+            caller = caller._replace(visibility="spawned")
+        try:
+            found = find_visible(named, caller, [_known(header) for header in headers(self._sessions)])
+        except HaloError as error:
+            raise ToolFailure(f"{error.message}" + (f"; {error.hint}" if error.hint else "")) from None
+        if below and found.id == self._session.folder.id:
+            raise ToolFailure("this is your own session; your answer ends it")
+        return SessionFolder(self._sessions, found.id)
+
+    def below(self, session_id: str) -> list[str]:
+        """Return the ids of everything below a session."""
+        children: dict[str, list[str]] = {}
+        for header in headers(self._sessions):
+            children.setdefault(header.parent, []).append(header.id)
+        found, todo = [], [session_id]
+        while todo:
+            below = children.get(todo.pop(), [])
+            found.extend(below)
+            todo.extend(below)
+        return found
+
+    def archived(self, header: Header, now: datetime) -> bool:
+        """Tell whether a session is put away: by somebody, or because its report is long since given."""
+        if header.settings.get("archived"):
+            return True
+        if not header.parent or not header.report:
+            return False
+        try:
+            updated = datetime.fromisoformat(header.updated_at)
+        except ValueError:
+            return False
+        return now - updated > timedelta(minutes=self._settings.archive_minutes)
+
+    def is_archived(self, folder: SessionFolder, now: datetime) -> bool:
+        """Tell the same of a folder."""
+        try:
+            header = read_header(folder)
+        except LogError:
+            return False
+        return header is not None and self.archived(header, now)
+
+    def runs(self, header: Header, here: Collection[str]) -> bool:
+        """Tell whether a turn runs in a session: in this process, or in one that has its lock."""
+        return header.id in here or (not header.ended and bool(header.turns))
+
+    def archive(self, session_id: str, now_ns: Callable[[], int], by: str) -> None:
+        """Put a session away. Raises `ToolFailure` for one that runs elsewhere."""
+        try:
+            with SessionFolder(self._sessions, session_id).open(now_ns) as session:
+                session.append(SessionChanged("archived", "yes", by))
+        except BusyError as error:
+            raise ToolFailure(f"session {session_id} still runs: {error.message}") from None
+        except LogError as error:
+            raise ToolFailure(f"session {session_id} cannot be archived: {error.message}") from None
+
+    def _caller(self) -> Caller:
+        created = self._session.conversation.created
+        agent = created.target.agent if created is not None else ""
+        return Caller(self._session.folder.id, agent, self._visibility)
+
+
+def _known(header: Header) -> Known:
+    return Known(
+        id=header.id,
+        key=header.key,
+        started_at=header.created_at,
+        interacted_at=header.interacted_at,
+        successor=header.successor,
+        parent=header.parent,
+        root=header.root,
+        settings=header.settings,
+        origin=header.source,
+    )

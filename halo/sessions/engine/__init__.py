@@ -1,0 +1,1 @@
+"""Runs the sessions of one process: turns from their inboxes, children, reports."""

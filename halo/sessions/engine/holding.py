@@ -1,0 +1,229 @@
+"""A session that this process holds: the messages that wait for it become turns, or history when it stops."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+
+import msgspec
+
+from halo.errors import HaloError
+from halo.models.adapter import Adapter, Notice
+from halo.records.artifacts import Artifact
+from halo.records.events import SessionChanged
+from halo.records.incoming import Incoming
+from halo.records.targets import AgentTarget
+from halo.runner.turn import TurnEvent
+from halo.sessions.choice import Choice
+from halo.sessions.derived import write_derived
+from halo.sessions.desk import Desk
+from halo.sessions.folder import OpenSession, SessionFolder
+from halo.sessions.inbox.control import Stop, done_stopping, request_stop, wanted_stop
+from halo.sessions.inbox.folder import Inbox
+from halo.sessions.inbox.marks import mark, unmark
+from halo.sessions.reply import Began, Reply
+from halo.sessions.said import Said, message_of
+from halo.sessions.turns import Aside, Prepared, prepare, take_turn, tell
+
+
+class Holding:
+    """An async context manager: within it the session is held, and its turns can be run.
+
+    `own` are messages of the caller, who hears when they cannot be read; they come behind those that wait.
+    A new session is begun only when its first turn can start. `stopped_children` are the sessions that were
+    asked to stop with this one; `choice` is how the session is opened again.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        choice: Choice,
+        own: tuple[Incoming, ...],
+        show_in: Callable[[str, TurnEvent | Began], None],
+        *,
+        frozen: bool,
+    ) -> None:
+        self._desk, self.choice, self._own = desk, choice, own
+        self._show_in, self._frozen = show_in, frozen
+        self._first: Prepared | None = None
+        self._adapters: list[tuple[Artifact, Adapter]] = []
+        self._session: OpenSession | None = None
+        self._derived = -1  # up to which event the derived files are made
+        self.stopped_children: list[str] = []
+
+    async def __aenter__(self) -> OpenSession:
+        try:
+            for notice in self.choice.notices:
+                self._show(Notice(notice))
+            if self.choice.folder is None:
+                self._first = self._prepare(self._own, frozenset())
+            self._session = self.choice.open(self._desk.now_ns)
+        except BaseException:
+            await self._close_adapters()
+            raise
+        self.choice = self.choice._replace(folder=self._session.folder, notices=())
+        self._tell_damage()
+        return self._session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        session = self._held
+        try:
+            self._derive()
+            if kind is not None and self.waits():
+                with suppress(OSError):
+                    mark(self.choice.sessions, session.folder.id)
+        finally:
+            session.close()
+            await self._close_adapters()
+
+    async def turns(self, aside: Aside) -> AsyncGenerator[Reply, None]:
+        """Run turns until nothing waits that may start one, and yield their replies."""
+        session = self._held
+        inbox = Inbox(session.folder.path)
+        while True:
+            unmark(self.choice.sessions, session.folder.id)
+            waiting = self._waiting(inbox)
+            stop = wanted_stop(session.folder.path)
+            if stop is not None:
+                self._stop(stop, inbox, waiting)
+                return
+            messages = [*waiting.values(), *self._own]
+            if not _wake(messages, stopped=bool(session.conversation.standing.stopped)):
+                return
+            batch = _together(messages)
+            ids = {message.id for message in batch}
+            names = [name for name, message in waiting.items() if message.id in ids]
+            waited = frozenset(waiting[name].id for name in names)
+            prepared, self._first = self._first or self._prepare(batch, waited), None
+            self._own = tuple(message for message in self._own if message.id not in ids)
+            try:
+                reply = await take_turn(
+                    self._desk,
+                    session,
+                    prepared,
+                    self._show,
+                    recorded=partial(inbox.remove, names),
+                    aside=aside,
+                )
+            finally:
+                self._derive()
+            yield reply
+
+    def waits(self) -> bool:
+        """Tell whether a message waits that may start a turn."""
+        session = self._held
+        waiting, _ = Inbox(session.folder.path).waiting()
+        standing = session.conversation.standing
+        messages = [w.message for w in waiting if w.message.id not in standing.taken]
+        if wanted_stop(session.folder.path) is not None:
+            return True
+        return _wake(messages, stopped=bool(standing.stopped))
+
+    @property
+    def _held(self) -> OpenSession:
+        assert self._session is not None  # noqa: S101  # within the context
+        return self._session
+
+    def _show(self, event: TurnEvent | Began) -> None:
+        self._show_in(self._session.folder.id if self._session is not None else "", event)
+
+    def _prepare(self, messages: Sequence[Incoming], waited: frozenset[str]) -> Prepared:
+        return prepare(
+            self._desk,
+            self._target(),
+            messages,
+            self._show,
+            frozen=self._frozen,
+            waited=waited,
+            opened=self._adapter,
+        )
+
+    def _target(self) -> AgentTarget:
+        """Return whom the turn is with: a model that was named for it, else the one set for the session."""
+        target = self.choice.target
+        if target.profile or self._session is None:
+            return target
+        model = self._session.conversation.standing.settings.get("model", "")
+        return msgspec.structs.replace(target, profile=model)
+
+    def _adapter(self, artifact: Artifact, target: AgentTarget) -> Adapter:
+        """Open the model; that of the turn before goes on if it is the same, as a local one takes time."""
+        for earlier, adapter in self._adapters:
+            if earlier.runtime == artifact.runtime:
+                return adapter
+        adapter = self._desk.adapter(artifact, target)
+        self._adapters.append((artifact, adapter))
+        return adapter
+
+    async def _close_adapters(self) -> None:
+        while self._adapters:
+            await self._adapters.pop()[1].close()
+
+    def _waiting(self, inbox: Inbox) -> dict[str, Incoming]:
+        """Return what waits, by file name; what is in the log already is taken away."""
+        waiting, problems = inbox.waiting()
+        for problem in problems:
+            self._show(Notice(f"warning: {problem}; the message stays where it is"))
+        taken = set(self._held.conversation.standing.taken)
+        fresh: dict[str, Incoming] = {}
+        for name, message in waiting:
+            if message.id in taken:
+                inbox.remove([name])
+            else:
+                taken.add(message.id)
+                fresh[name] = message
+        return fresh
+
+    def _stop(self, stop: Stop, inbox: Inbox, waiting: dict[str, Incoming]) -> None:
+        """Stop: what waits goes into the history, unanswered; the children stop, too."""
+        session = self._held
+        messages = [*waiting.values(), *self._own]
+        if messages:
+            said = [Said(message.text, message.text) for message in messages]
+            session.append(message_of(messages, said, {}))
+            inbox.remove([*waiting])
+        self._own = ()
+        for child in session.conversation.standing.children:
+            folder = SessionFolder(self.choice.sessions, child)
+            if folder.exists():
+                request_stop(folder.path, stop)
+                self.stopped_children.append(child)
+        session.append(SessionChanged("stopped", stop.by or "stopped", stop.by))
+        done_stopping(session.folder.path)
+
+    def _tell_damage(self) -> None:
+        session = self._held
+        damaged = session.conversation.damaged
+        if damaged:
+            more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+            what = "; ".join(damaged[:3])
+            text = f"warning: session {session.folder.id} is damaged and goes on without: {what}{more}"
+            self._show(Notice(text))
+
+    def _derive(self) -> None:
+        """Write the derived files. They can be made again at any time: no turn fails because of them."""
+        session = self._held
+        if not session.sound or self._derived == session.conversation.seq:
+            return  # what an unsound log holds is unknown: the next one who opens the session derives them
+        self._derived = session.conversation.seq
+        try:
+            write_derived(session.folder, session.conversation)
+        except (OSError, HaloError) as error:
+            tell(self._show, f"warning: session.json and transcript.md are not up to date: {error}")
+
+
+def _together(messages: list[Incoming]) -> list[Incoming]:
+    """Return the messages that become one turn: from the first on while their senders may do the same."""
+    batch = messages[:1]
+    for message in messages[1:]:
+        if message.sender.access != batch[0].sender.access:
+            break
+        batch.append(message)
+    return batch
+
+
+def _wake(messages: Sequence[Incoming], *, stopped: bool) -> bool:
+    """Tell whether a turn begins with these; a report does not set a stopped session going again."""
+    return any(not m.quiet and not (stopped and m.sender.kind == "report") for m in messages)

@@ -1,0 +1,47 @@
+"""Watches a session's inbox while a turn runs: who wants it to give way, to break off, or to stop."""
+
+import asyncio
+import os
+
+from halo.sessions.folder import SessionFolder
+from halo.sessions.inbox.control import NAME, wanted_stop
+from halo.sessions.inbox.folder import Inbox
+
+_EVERY = 0.1  # seconds between two looks: two calls of stat
+
+
+class Attention:
+    """What the messages that arrive during a turn ask of it.
+
+    `soft`: it gives way when the tool that runs is done. `hard`: it was broken off for a message. `stopped`:
+    it was broken off because the session shall stop. `known` are the ids that the turn has taken already.
+    """
+
+    def __init__(self, folder: SessionFolder, known: set[str]) -> None:
+        self.soft = False
+        self.hard = False
+        self.stopped = False
+        self._folder, self._known = folder, known
+        self._inbox = Inbox(folder.path)
+        self._stamp = -1
+
+    async def watch(self, turn: "asyncio.Task[None]") -> None:
+        """Look until the turn is over, and cancel it where it shall break off at once."""
+        while not turn.done():
+            self._look()
+            if self.hard or self.stopped:
+                turn.cancel()
+                return
+            await asyncio.wait({turn}, timeout=_EVERY)
+
+    def _look(self) -> None:
+        if os.path.lexists(os.path.join(self._folder.path, NAME)):
+            self.stopped = wanted_stop(self._folder.path) is not None
+        stamp = self._inbox.stamp()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        for waiting in self._inbox.waiting()[0]:
+            if waiting.message.id not in self._known:
+                self.soft = self.soft or waiting.message.interrupt == "soft"
+                self.hard = self.hard or waiting.message.interrupt == "hard"

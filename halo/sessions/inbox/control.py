@@ -1,0 +1,45 @@
+"""`stop.json` in a session's folder: somebody wants it to stop, whatever it does now."""
+
+import os
+from contextlib import suppress
+
+import msgspec
+
+from halo.files import ops
+from halo.files.atomic import replace_file
+from halo.files.canonical import readable_json
+from halo.files.regular import read_regular
+
+NAME = "stop.json"
+FORMAT = 1
+_LARGEST = 65_536  # bytes
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """A wish that a session stops. `by` says who wants it; `at` is ISO 8601 in UTC."""
+
+    format: int
+    at: str
+    by: str
+
+
+def request_stop(session: str, stop: Stop) -> None:
+    """Ask the process that holds the session in the folder `session` to stop it. Raises OSError."""
+    replace_file(os.path.join(session, NAME), readable_json(stop), sync=True)
+
+
+def wanted_stop(session: str) -> Stop | None:
+    """Return the wish that a session stops. One that cannot be read stops it, too."""
+    path = os.path.join(session, NAME)
+    try:
+        return msgspec.json.decode(read_regular(path, _LARGEST), type=Stop)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError):
+        return Stop(FORMAT, "", "unknown")
+
+
+def done_stopping(session: str) -> None:
+    """Take the wish away: the session has stopped. Raises OSError."""
+    with suppress(FileNotFoundError):
+        ops.unlink(os.path.join(session, NAME))

@@ -1,0 +1,119 @@
+"""`inbox/` of a session: messages that wait, one file each, in the order of their names.
+
+    inbox/01764565200000000000-7k3f9q….json
+
+The number is the time of arrival in ns since the epoch (a clock that went back goes on from the last one),
+the rest the digest of the message's id. Whoever puts a message has it on disk when `put` returns. Whoever
+takes some writes them into the log first and removes the files then; a crash between the two leaves files
+whose ids the log knows, so that each message is taken once.
+"""
+
+import os
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from halo.errors import BusyError, LogError
+from halo.files import ops
+from halo.files.atomic import create_file
+from halo.files.canonical import readable_json
+from halo.files.digests import sha256
+from halo.files.regular import read_regular, refuse_links
+from halo.records.incoming import FORMAT, Incoming
+
+FOLDER = "inbox"
+BOUND = 256  # messages that may wait for one session
+LARGEST = 4 << 20  # bytes of a message, as a file
+
+_NAME = re.compile(r"(?P<ns>\d{20})-(?P<id>[0-9a-f]{32})\.json\Z")
+
+
+class Waiting(NamedTuple):
+    """A message that waits, and the name of its file."""
+
+    name: str
+    message: Incoming
+
+
+class Inbox:
+    """The inbox of the session whose folder is `session`."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self.path = os.path.join(session, FOLDER)
+
+    def put(self, message: Incoming, now_ns: int, *, bound: int | None = BOUND) -> bool:
+        """Add a message; False when one with its id waits already. It survives a power loss.
+
+        Raises `BusyError` when `bound` messages wait (None: however many), `LogError` for one that is too
+        large, and OSError.
+        """
+        refuse_links(self._session, FOLDER)
+        data = readable_json(message)
+        if len(data) > LARGEST:
+            raise LogError(
+                f"the message is too large for an inbox ({len(data):,} bytes; at most {LARGEST:,})",
+                hint="put the text into a file and name it",
+            )
+        ops.make_dirs(self.path, sync=True)
+        digest = sha256(message.id.encode())[:32]
+        names = self._names()
+        if any(name.endswith(f"-{digest}.json") for name in names):
+            return False
+        if bound is not None and len(names) >= bound:
+            raise BusyError(
+                f"the session has {len(names)} messages waiting, which is the most",
+                file=self.path,
+                hint="wait until they are taken: halo worker takes those of a whole workspace",
+            )
+        last = int(names[-1][:20]) if names else 0
+        arrival = max(now_ns, last + 1)
+        while not create_file(os.path.join(self.path, f"{arrival:020d}-{digest}.json"), data, sync=True):
+            arrival += 1
+        return True
+
+    def waiting(self) -> tuple[list[Waiting], list[str]]:
+        """Return the messages that wait, in order, and what is wrong with files that cannot be read.
+
+        Those stay where they are: they may be of a newer version of Halo.
+        """
+        found, problems = [], []
+        for name in self._names():
+            try:
+                data = read_regular(os.path.join(self.path, name), LARGEST)
+                message = msgspec.json.decode(data, type=Incoming)
+            except FileNotFoundError:
+                continue  # taken meanwhile
+            except (OSError, msgspec.MsgspecError) as error:
+                problems.append(f"{FOLDER}/{name}: {error}")
+                continue
+            if message.format > FORMAT:
+                problems.append(f"{FOLDER}/{name} has format {message.format}, of a newer version of Halo")
+            else:
+                found.append(Waiting(name, message))
+        return found, problems
+
+    def remove(self, names: list[str]) -> None:
+        """Remove messages that are in the log. Raises OSError."""
+        for name in names:
+            if _NAME.match(name):
+                ops.unlink(os.path.join(self.path, name))
+
+    def stamp(self) -> int:
+        """Return a number that changes when messages are put or removed; 0 without a folder."""
+        try:
+            return os.stat(self.path).st_mtime_ns
+        except OSError:
+            return 0
+
+    def count(self) -> int:
+        """Return how many messages wait."""
+        return len(self._names())
+
+    def _names(self) -> list[str]:
+        try:
+            names = os.listdir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(name for name in names if _NAME.match(name))

@@ -1,0 +1,84 @@
+"""How a session stands beside what was said in it: what was set, what it took from its inbox, its relatives.
+
+A part of the fold of a session's log (`halo.sessions.history`). Pure.
+"""
+
+from typing import TYPE_CHECKING
+
+from halo.records.events import (
+    ChildStarted,
+    EventData,
+    MessageAdded,
+    ReportSent,
+    SessionChanged,
+    SessionRolledOver,
+    TurnStarted,
+)
+
+if TYPE_CHECKING:
+    from halo.records.incoming import Source
+
+
+class Standing:
+    """What a session's log says of the session itself.
+
+    `settings` is what was set and not taken back, by name. `taken` holds the ids of all messages that came
+    out of the inbox. `interacted_at` is when a person wrote last (ISO 8601): what timers and other sessions
+    write does not count. `children` are the sessions that were started from here, by id; `heard` those of
+    whom a report was taken. `report` is the last report of this session, `report_turn` the turn before it.
+    `sources` are those of the last turn's message; `answered`: all of them waited, and have the answer.
+    `successor` is where messages of its key go since a rollover.
+    """
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+        self.taken: set[str] = set()
+        self.interacted_at = ""
+        self.children: dict[str, ChildStarted] = {}
+        self.heard: set[str] = set()
+        self.report: ReportSent | None = None
+        self.report_turn = 0
+        self.sources: tuple[Source, ...] = ()
+        self._answered: set[str] = set()
+        self.successor: SessionRolledOver | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether everyone who sent a message for the last turn has its answer as the result of a call."""
+        return bool(self.sources) and all(source.id in self._answered for source in self.sources)
+
+    @property
+    def stopped(self) -> str:
+        """Why it was stopped; empty where it was not, or a message has set it going again."""
+        return self.settings.get("stopped", "")
+
+    def add(self, data: EventData, ts: str, turn: int) -> None:
+        """Take in what one event, recorded at `ts` in `turn`, says."""
+        match data:
+            case SessionChanged():
+                if data.value:
+                    self.settings[data.name] = data.value
+                else:
+                    self.settings.pop(data.name, None)
+            case MessageAdded():
+                self._message(data, ts)
+            case TurnStarted():
+                self.settings.pop("stopped", None)
+            case ChildStarted():
+                self.children[data.session] = data
+            case ReportSent() if data.status == "answered":
+                self._answered.add(data.id)
+            case ReportSent():
+                self.report, self.report_turn = data, turn
+            case SessionRolledOver():
+                self.successor = data
+
+    def _message(self, added: MessageAdded, ts: str) -> None:
+        self.taken.update(source.id for source in added.sources)
+        if added.message.role != "user" or added.internal:
+            return
+        self.sources = added.sources
+        self.heard.update(s.sender.session for s in added.sources if s.sender.kind == "report")
+        # Logs of earlier versions name no sources: all of it was typed by a user.
+        if not added.sources or any(source.sender.kind == "user" for source in added.sources):
+            self.interacted_at = ts
