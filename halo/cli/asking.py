@@ -11,8 +11,9 @@ from halo.files.visible import visible
 if TYPE_CHECKING:
     from halo.tools.consent import Ask, Question
 
-_LONGEST = 8_000  # characters of a call that are shown
+_LONGEST = 8_000  # characters of a call that are shown at first
 _YES = frozenset({"y", "yes"})
+_VIEW = frozenset({"v", "view"})
 
 
 def terminal_ask() -> "Ask | None":
@@ -41,20 +42,35 @@ def _ask(question: "Question") -> bool:
         if terminal is None:
             return False
         read, write = terminal
-        _forget_typed(read)
-        write.write(question_text(question))
-        write.flush()
-        return read.readline().strip().lower() in _YES
+        answer = _answer(question_text(question), read, write)
+        if answer in _VIEW:
+            answer = _answer(question_text(question, whole=True), read, write)
+        return answer in _YES
 
 
-def question_text(question: "Question") -> str:
-    """Return what the user reads: every line of the call, with nothing in it that a terminal would act on."""
-    text = question.text[:_LONGEST]
-    lines = [f"  | {visible(line)}" for line in text.split("\n")]
+def _answer(text: str, read: IO[str], write: IO[str]) -> str:
+    _forget_typed(read)
+    write.write(text)
+    write.flush()
+    return read.readline().strip().lower()
+
+
+def question_text(question: "Question", *, whole: bool = False) -> str:
+    """Return what the user reads: every line of the call, with nothing in it that a terminal would act on.
+
+    Of a long call it is the beginning, how much more there is, and an offer to see all of it: `whole`.
+    """
+    text = question.text if whole else question.text[:_LONGEST]
     left = len(question.text) - len(text)
-    more = [f"  [{left:,} more characters are not shown]"] if left else []
     return "\n".join(
-        ["", f"The agent asks to run {visible(question.tool)}:", *lines, *more, "Allow it? [y/N] "]
+        [
+            "",
+            f"The agent asks to run {visible(question.tool)}:",
+            *(f"  | {visible(line)}" for line in text.split("\n")),
+            *([f"  [{left:,} more characters are not shown; v shows all of it]"] if left else []),
+            *([f"You are asked because {visible(question.why)}."] if question.why else []),
+            "Allow it? [y/N/v] " if left else "Allow it? [y/N] ",
+        ]
     )
 
 

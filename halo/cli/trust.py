@@ -75,6 +75,8 @@ def _asked(demands: "Demands") -> "Iterator[str]":
         yield f"{_who(name)} loads the model file {model}, which native code reads"
     for name, definition in demands.mcp:
         yield f"settings.yaml: the MCP server {name} {_server(definition)}"
+    for name, definition in demands.channels:
+        yield f"settings.yaml: delivery.{name} {_connection(definition)}"
     yield from _asked_of_tools(demands)
 
 
@@ -86,7 +88,7 @@ def _asked_of_tools(demands: "Demands") -> "Iterator[str]":
 
     for agent, entries in groupby(demands.access, key=lambda entry: entry[0]):
         if agent == OWN_AGENTS[0]:
-            yield "agents of yours and of Halo's templates may do here what their tools do, not only read"
+            yield "your own agents, and those of Halo, may use all their tools here, not only read"
         else:
             yield f"agent {agent} may use {', '.join(tool for _, tool in entries)}, not only read"
     for setting, value in demands.tools:
@@ -101,6 +103,7 @@ _OPENS = {
     "network": "lets commands in the sandbox reach the network",
     "private_hosts": "lets web_fetch reach {}, whatever its address",
     "writable": "lets commands in the sandbox write to {}",
+    "shell_seconds": "lets a command run for {} seconds, longer than your own settings do",
 }
 
 
@@ -120,6 +123,17 @@ def _server(definition: str) -> str:
     where = f" in {server.cwd}" if server.cwd else ""
     with_ = f" with {given} in its environment" if given else ""
     return f"starts {shlex.join(server.command)}{where}{with_}"
+
+
+def _connection(definition: str) -> str:
+    """Say how a channel is reached, and with what."""
+    import msgspec
+
+    from halo.workspace.settings.delivery import Connect
+
+    connect = msgspec.json.decode(definition, type=Connect)
+    given = ", ".join(f"{name}={value}" for name, value in connect.params.items())
+    return f"sends answers through {connect.type}" + (f" with {given}" if given else "")
 
 
 def _who(name: str) -> str:

@@ -1,7 +1,8 @@
 """One call of git in a repository that may be hostile.
 
 Nothing that the repository configures is run (monitors, hooks, transports; what else a subcommand would run
-is turned off by who calls it), nothing is fetched, and time and output are bounded.
+is turned off by who calls it), nothing is fetched, time and output are bounded, and git itself is not taken
+from the workspace.
 """
 
 import os
@@ -11,6 +12,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from halo.errors import StartError, TreeError
+from halo.files.programs import find_program
 
 if TYPE_CHECKING:
     import subprocess
@@ -66,11 +68,28 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
     } | _SET
 
 
+def git_program(workspace: str) -> str:
+    """Find git, and not in the workspace. Raises StartError where there is none."""
+    program = find_program("git", workspace)
+    if program is None:
+        raise StartError(
+            "git is not installed",
+            hint="install it, and see that it is on PATH; one in the workspace is not taken",
+        )
+    return program
+
+
 def call_git(
-    folder: str, *arguments: str, data: bytes = b"", limit: int = 64 << 20, seconds: float = 30.0
+    folder: str,
+    *arguments: str,
+    workspace: str = "",
+    data: bytes = b"",
+    limit: int = 64 << 20,
+    seconds: float = 30.0,
 ) -> GitAnswer:
     """Run git in `folder` with `data` on stdin, and wait for it.
 
+    `workspace` is the folder that git itself must not lie in; left out, it is `folder`.
     Raises StartError when there is no git, TreeError when it takes more than `seconds` or says more than
     `limit` bytes; it is then ended.
     """
@@ -78,11 +97,12 @@ def call_git(
     import threading
 
     late = threading.Event()
+    program = git_program(workspace or folder)
     # Files, so that neither side waits for the other to read.
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
         stdin.write(data)
         stdin.seek(0)
-        process = _start(folder, arguments, stdin, stderr)
+        process = _start(program, folder, arguments, stdin, stderr)
 
         def stop() -> None:
             late.set()
@@ -111,22 +131,19 @@ def call_git(
 
 
 def _start(
-    folder: str, arguments: tuple[str, ...], stdin: IO[bytes], stderr: IO[bytes]
+    program: str, folder: str, arguments: tuple[str, ...], stdin: IO[bytes], stderr: IO[bytes]
 ) -> "subprocess.Popen[bytes]":
     import subprocess
 
-    try:
-        return subprocess.Popen(
-            ["git", "-C", folder, *_OPTIONS, *arguments],
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=git_environment(os.environ),
-            # A group of its own, so that what git has started ends with it.
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise StartError("git is not installed", hint="install it, and see that it is on PATH") from error
+    return subprocess.Popen(
+        [program, "-C", folder, *_OPTIONS, *arguments],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env=git_environment(os.environ),
+        # A group of its own, so that what git has started ends with it.
+        start_new_session=True,
+    )
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -2,10 +2,11 @@
 
 import os
 from contextlib import suppress
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from halo.errors import StartError, TreeError
+from halo.errors import TreeError
+from halo.files.closing import Closing
+from halo.files.git_calls import git_program
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,14 +26,16 @@ class GitObject(NamedTuple):
     data: bytes | None
 
 
-class GitObjects:
+class GitObjects(Closing):
     """The objects of the repository at `repo` (any directory in it), a context manager.
 
-    git is started by the first look-up. The work tree and the index are never touched. One thread at a time.
+    git is started by the first look-up, and not taken from `workspace` (left out: `repo`). The work tree and
+    the index are never touched. One thread at a time.
     """
 
-    def __init__(self, repo: str) -> None:
+    def __init__(self, repo: str, workspace: str = "") -> None:
         self.repo = repo
+        self._workspace = workspace or repo
         self._process: subprocess.Popen[bytes] | None = None
 
     def get(self, name: str, limit: int | None = None) -> GitObject | None:
@@ -73,14 +76,6 @@ class GitObjects:
                     pipe.close()
         process.wait()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _body(self, stdout: IO[bytes], size: int, *, keep: bool) -> bytes:
         """Read an object's bytes and the newline behind them."""
         blocks: list[bytes] = []
@@ -96,7 +91,7 @@ class GitObjects:
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         if self._process is None:
-            self._process = _start(self.repo)
+            self._process = _start(git_program(self._workspace), self.repo)
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise AssertionError("git was started without pipes")
@@ -111,7 +106,7 @@ class GitObjects:
         return TreeError(f"git failed: {words}", file=self.repo, hint="does `git log` work there?")
 
 
-def _start(repo: str) -> "subprocess.Popen[bytes]":
+def _start(program: str, repo: str) -> "subprocess.Popen[bytes]":
     import subprocess
 
     environment = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
@@ -121,13 +116,10 @@ def _start(repo: str) -> "subprocess.Popen[bytes]":
         "GIT_NO_LAZY_FETCH": "1",  # a partial clone must not turn a diff into a download
         "LC_ALL": "C",
     }
-    try:
-        return subprocess.Popen(
-            ["git", "-C", repo, "cat-file", "--batch"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-        )
-    except FileNotFoundError as error:
-        raise StartError("git is not installed", hint="install it, and see that it is on PATH") from error
+    return subprocess.Popen(
+        [program, "-C", repo, "cat-file", "--batch"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )

@@ -2,10 +2,10 @@
 
 import stat as st_modes
 from collections.abc import Mapping
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from halo.errors import TreeError
+from halo.files.closing import Closing
 from halo.files.git_objects import GitObjects
 from halo.files.roots import Kind
 from halo.files.tree_base import (
@@ -33,16 +33,18 @@ class _Node(NamedTuple):
     oid: str
 
 
-class GitTree:
+class GitTree(Closing):
     """Folders of a revision as named roots, a context manager; the folder "" is the top of the repository.
+
+    git is not taken from `workspace`; left out, it is `repo`.
 
     Symlinks are followed inside their root only, as on disk; a submodule is "other".
     """
 
-    def __init__(self, repo: str, revision: str, roots: Mapping[str, str]) -> None:
+    def __init__(self, repo: str, revision: str, roots: Mapping[str, str], workspace: str = "") -> None:
         self.revision = revision
         self._folders = dict(roots)
-        self._objects = GitObjects(repo)
+        self._objects = GitObjects(repo, workspace)
         self._top: _Node | None = None
         self._roots: dict[str, _Node | None] = {}
         self._trees: dict[str, dict[str, _Node]] = {}
@@ -97,14 +99,6 @@ class GitTree:
     def close(self) -> None:
         """End the git process; a second time does nothing."""
         self._objects.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _find(self, path: str, *, follow: bool = True) -> _Node:
         """Return what `path` is; with `follow` never a symlink. Raises NotFound and LeavesRootError."""

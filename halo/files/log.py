@@ -14,7 +14,6 @@ import os
 import re
 import stat as st_modes
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 from zlib import crc32
 
@@ -22,6 +21,7 @@ import msgspec
 
 from halo.errors import LogError
 from halo.files import ops
+from halo.files.closing import Closing
 
 TORN_TAIL = "torn tail"
 DAMAGED = "checksum is absent or wrong"
@@ -62,7 +62,7 @@ def read_log(path: str) -> Iterator[LogLine]:
             raise _unusable(path, error) from error
 
 
-class CheckedLog:
+class CheckedLog(Closing):
     """A log that is open for appending by this process, which holds a lock elsewhere.
 
     After an `append` with `sync` has returned, the record survives a power loss.
@@ -124,14 +124,6 @@ class CheckedLog:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _close_torn_tail(self) -> None:
         """Set apart, by a newline, what a write that broke off has left at the end of the file."""

@@ -46,7 +46,8 @@ class Surroundings(NamedTuple):
     `workspace` is the workspace root; `skills` maps the visible skills that do not lie in the workspace to
     their folders (`skill:<id>/...`); `load_skill` returns the compiled text of a visible skill with arguments
     (empty: none) in it, None for an unknown id. `access` is what the turn may do. `commands` runs shell
-    commands, None where none can be run, and `refusal` says why. `secrets` maps the names of placeholders
+    commands, None where none can be run, and `refusal` says why. `hidden` are files and folders that no tool
+    may open, absolute or relative to the workspace. `secrets` maps the names of placeholders
     (`notes.params.token`) to values that commands may use and nobody may read. `private_hosts` are what
     web_fetch may reach although their address is private. `status` returns the figures of the session. `mask`
     takes the secrets out of every result.
@@ -63,6 +64,7 @@ class Surroundings(NamedTuple):
     private_hosts: frozenset[str] = frozenset()
     status: Callable[[], str] = lambda: "nothing is known of this session"
     mask: Callable[[str], str] = lambda text: text
+    hidden: tuple[str, ...] = ()
 
 
 class Tool(Protocol):

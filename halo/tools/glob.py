@@ -7,7 +7,6 @@ from typing import Any
 from halo.errors import TreeError
 from halo.files.roots import Found
 from halo.tools.base import Page, Surroundings, ToolFailure, brief
-from halo.tools.masks import masked
 from halo.tools.path_patterns import PathPattern, is_wild
 from halo.tools.paths import Place, kind_of, locate, real_place
 from halo.tools.walking import SKIPPED, Walk, unread_note
@@ -70,12 +69,12 @@ def _parts(relative: str) -> tuple[str, ...]:
 
 
 def _kept(place: Place, found: Found) -> bool:
-    if masked(place.relative):
+    if place.is_masked:
         return True
     if not found.link:
         return False
     try:
-        return masked(place.root.resolve(place.relative))
+        return place.masks(place.root.resolve(place.relative))
     except (OSError, TreeError):
         return True  # gone meanwhile, or turned elsewhere
 

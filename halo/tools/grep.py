@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import compress, islice
 from typing import Any, NamedTuple
 
+from halo.files.programs import find_program
 from halo.tools.base import Page, Surroundings, ToolFailure
 from halo.tools.globs import plain_globs
-from halo.tools.masks import masked
 from halo.tools.paths import Place, kind_of, locate, read_bytes
 from halo.tools.search import Match, Search, SearchStopped
-from halo.tools.sieve import Sieve, ripgrep
+from halo.tools.sieve import Sieve
 from halo.tools.walking import SKIPPED, Walk, unread_note
 
 _MATCHES = 50
@@ -35,7 +35,7 @@ def grep(arguments: Mapping[str, Any], around: Surroundings) -> str:
     page, notes = Page(), list[str]()
     place, unread = files.top, None
     with Search(pattern, _SECONDS) as search:
-        sieve = Sieve(ripgrep(around.workspace.path), pattern)
+        sieve = Sieve(find_program("rg", around.workspace.path), pattern)
         try:
             for place, data, before in _sieved(files.read(search.check), sieve, search):
                 for match in search.matches(data, most + 1 - len(page.lines)):
@@ -107,7 +107,7 @@ class _Files:
             return
         for place, found in self._walk:
             check()
-            if found.kind == "dir" or masked(place.relative) or not self._wanted(found.name):
+            if found.kind == "dir" or place.is_masked or not self._wanted(found.name):
                 continue
             if found.kind == "file" and found.link:
                 continue  # it is searched where it lies

@@ -1,4 +1,4 @@
-"""Which files are kept from models: keys that a user wrote into settings, and other conversations."""
+"""Which files are kept from models: keys of settings, other conversations, what the settings hide."""
 
 import re
 import unicodedata
@@ -17,19 +17,36 @@ _IGNORED = re.compile(
 )
 
 
-def masked(real: str) -> bool:
+# Paths below a root that settings hide, each as `name_parts` gives it; without parts: all of the root.
+Hidden = tuple[tuple[str, ...], ...]
+
+
+def masked(real: str, hidden: Hidden = ()) -> bool:
     """Tell whether a path is kept from models. `real` is `/`-separated, below a root, without symlinks.
 
     The caller resolves links first, so no other name of the same folder helps. A hard link cannot be told: it
     is as much the file's name as the first one, and finding the others would take a search of the whole
     file system. Who can make one in the workspace could copy the file as well; the tools make none.
     """
-    parts = [same_name(part) for part in real.split("/")]
-    return any(
-        parts[at + 1] in _MASKED or tuple(parts[at + 1 : at + 3]) in _MASKED_BELOW
+    parts = name_parts(real)
+    return hides(hidden, real) or any(
+        parts[at + 1] in _MASKED or parts[at + 1 : at + 3] in _MASKED_BELOW
         for at, part in enumerate(parts[:-1])
         if part == ".halo"
     )
+
+
+def hides(hidden: Hidden, real: str) -> bool:
+    """Tell whether settings hide a path, or a folder that it lies in."""
+    if not hidden:
+        return False
+    parts = name_parts(real)
+    return any(parts[: len(each)] == each for each in hidden)
+
+
+def name_parts(path: str) -> tuple[str, ...]:
+    """Return the parts of a `/`-separated path in the one spelling in which they are compared."""
+    return tuple(same_name(part) for part in path.split("/") if part)
 
 
 def same_name(name: str) -> str:

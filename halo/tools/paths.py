@@ -14,8 +14,9 @@ from halo.errors import TreeError
 from halo.files.roots import Admit, Found, Kind
 from halo.tools.addresses import parse, rest_below
 from halo.tools.base import Surroundings, ToolFailure, brief, visible
+from halo.tools.hidden import hidden_below
 from halo.tools.linked import Link, deciding_links, other_names
-from halo.tools.masks import masked
+from halo.tools.masks import Hidden, hides, masked
 from halo.tools.sandbox.base import Files
 
 _WINDOWS = os.name == "nt"
@@ -34,13 +35,24 @@ _SAID = {
 class Place(NamedTuple):
     """A path below a confined root; `shown` is how the model writes it.
 
-    `links` are those by which files elsewhere in the workspace are settings of it, or records.
+    `links` are those by which files elsewhere in the workspace are settings of it, or records. `hidden` is
+    what the user's settings hide below the root.
     """
 
     root: Files
     relative: str
     shown: str
     links: tuple[Link, ...] = ()
+    hidden: Hidden = ()
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the path, as it is written, is kept from models."""
+        return self.masks(self.relative)
+
+    def masks(self, real: str) -> bool:
+        """Tell whether a real path below the same root is kept from models."""
+        return masked(real, self.hidden)
 
     def below(self, name: str) -> "Place":
         """Return an entry of this folder."""
@@ -59,7 +71,9 @@ def locate(path: str, around: Surroundings) -> Place:
             raise ToolFailure(
                 f"no skill {brief(address.skill)!r} has files there; activate the skill to see its files"
             )
-        return Place(root, address.path, visible(posixpath.join(f"skill:{address.skill}", address.path)))
+        shown = visible(posixpath.join(f"skill:{address.skill}", address.path))
+        hidden = hidden_below(root, around.hidden, around.workspace)
+        return Place(root, address.path, shown, hidden=hidden)
     relative = address.path
     if address.absolute:
         found = _in_workspace(address.path, around.workspace.path)
@@ -68,7 +82,9 @@ def locate(path: str, around: Surroundings) -> Place:
                 "an absolute path outside the workspace; write it relative to the workspace root"
             )
         relative = found
-    return Place(around.workspace, relative, visible(relative) or ".", deciding_links(around.workspace))
+    root = around.workspace
+    hidden = hidden_below(root, around.hidden, root)
+    return Place(root, relative, visible(relative) or ".", deciding_links(root), hidden)
 
 
 def _in_workspace(path: str, root: str) -> str | None:
@@ -105,8 +121,10 @@ def real_place(place: Place) -> Place:
 
 
 def _admit(place: Place, real: str) -> None:
-    if any(map(masked, (real, *other_names(real, place.links)))):
-        raise ToolFailure(f"{_name(place)} is kept from models: it may hold keys or other conversations")
+    if any(map(place.masks, (real, *other_names(real, place.links)))):
+        hidden = hides(place.hidden, real)
+        why = "the user's settings hide it" if hidden else "it may hold keys or other conversations"
+        raise ToolFailure(f"{_name(place)} is kept from models: {why}")
 
 
 def kind_of(place: Place) -> Kind:

@@ -9,7 +9,6 @@ show a wrong one, and only patterns that mean the same to both come here (`rust_
 
 import bisect
 import os
-import shutil
 import subprocess
 import tempfile
 from itertools import accumulate
@@ -25,21 +24,6 @@ _OPTIONS = (
     *("--text", "--encoding=none", "--byte-offset", "--no-line-number", f"--max-count={_MATCHES}"),
     *("--max-columns=1", f"--dfa-size-limit={_MEMORY}", "--regex-size-limit=16M"),
 )
-
-
-def ripgrep(workspace: str) -> str | None:
-    """Find `rg`: in an absolute folder of PATH, and not in the workspace, whose files an agent may write."""
-    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
-    found = shutil.which("rg", path=os.pathsep.join(folders)) if folders else None
-    if found is None or not os.path.isabs(found):  # Windows looks into the current folder first
-        return None
-    if workspace and _below(os.path.realpath(found), os.path.realpath(workspace)):
-        return None
-    return found
-
-
-def _below(path: str, folder: str) -> bool:
-    return os.path.normcase(path).startswith(os.path.normcase(folder.rstrip(os.sep) + os.sep))
 
 
 class Sieve:

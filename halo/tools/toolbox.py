@@ -80,7 +80,7 @@ _IN_ORDER = frozenset(spec.name for spec in SESSION_TOOLS)
 
 
 class Toolbox:
-    """The tools of one turn: what the artifact offers, in the given surroundings."""
+    """The tools of one turn, or of turns one after the other: what the artifact offers, and where it acts."""
 
     def __init__(
         self,
@@ -90,10 +90,18 @@ class Toolbox:
         decide: Gate | None = None,
     ) -> None:
         self._specs = {spec.name: _as_it_is(spec) for spec in specs}
-        self._own = {name: make() for name, make in _PER_TURN.items()}
         self._further = further
         self._around = around
         self._decide = decide
+        self.begin_turn()
+
+    def begin_turn(self) -> None:
+        """Let the tools forget what they remember of the turn before."""
+        self._own = {name: make() for name, make in _PER_TURN.items()}
+
+    def go_on(self, before: "Toolbox") -> None:
+        """Go on in the turn of another toolbox: with what its tools remember."""
+        self._own = before._own  # noqa: SLF001  # of its own kind
 
     @property
     def missing(self) -> list[str]:
@@ -108,9 +116,12 @@ class Toolbox:
         except ToolFailure:
             return False
 
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Run one call. What goes wrong is told to the model; nothing runs on arguments that do not fit."""
-        return await self._run(call, asyncio.Lock())
+    async def run(self, call: ToolCall, tool: Tool | None = None) -> ToolResult:
+        """Run one call, by `tool` if one is given, such as one of a server that was started for it.
+
+        What goes wrong is told to the model; nothing runs on arguments that do not fit.
+        """
+        return await self._run(call, asyncio.Lock(), tool)
 
     async def run_batch(
         self, calls: Sequence[ToolCall], clock: Callable[[], float] = time.monotonic
@@ -161,10 +172,10 @@ class Toolbox:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, call: ToolCall, asking: asyncio.Lock) -> ToolResult:
+    async def _run(self, call: ToolCall, asking: asyncio.Lock, tool: Tool | None = None) -> ToolResult:
         """Run one call. Whoever holds `asking` asks for consent; it is had in the order of the calls."""
         with tool_work():
-            outcome = await self._answer(call, asking)
+            outcome = await self._answer(call, asking, tool or self._tool(call.name))
         text = encodable(self._around.mask(outcome.text))
         if len(text) > LONGEST and call.name not in _NEVER_CUT:
             text = (
@@ -173,7 +184,7 @@ class Toolbox:
             )
         return ToolResult(call.id, text, is_error=outcome.is_error, images=outcome.images)
 
-    async def _answer(self, call: ToolCall, asking: asyncio.Lock) -> Outcome:
+    async def _answer(self, call: ToolCall, asking: asyncio.Lock, tool: Tool | None) -> Outcome:
         spec = self._specs.get(call.name)
         if spec is None:
             known = ", ".join(self._specs) or "none"
@@ -182,7 +193,6 @@ class Toolbox:
             return Outcome(
                 f"{call.name} needs {spec.access} access; this is {self._around.access}", is_error=True
             )
-        tool = self._tool(call.name)
         if tool is None:
             return Outcome(f"{call.name} cannot be run here; do without it", is_error=True)
         try:

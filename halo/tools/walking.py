@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 
 from halo.files.roots import Found
 from halo.tools.base import ToolFailure
-from halo.tools.masks import masked
 from halo.tools.paths import Place, list_folder, real_place
 
 # Folders of tools and of others' code, which searches leave out unless they start there.
@@ -41,7 +40,7 @@ class Walk:
                 continue
             yield entry
             place, found = entry
-            if found.kind != "dir" or found.link or masked(place.relative):
+            if found.kind != "dir" or found.link or place.is_masked:
                 continue
             if not self._enters(place, found):
                 continue

@@ -55,43 +55,62 @@ async def ask(url: "httpx2.URL", headers: Mapping[str, str], addresses: list[str
 
 
 async def _ask_one(url: "httpx2.URL", headers: Mapping[str, str], address: str) -> Reply:
-    import asyncio
-
-    import httpx2
-
-    from halo.version import __version__
-
-    secure = url.scheme == "https"
-    # A client for each request: a connection that is kept is known by its address alone, and the next host
-    # at that address would be spoken to without looking at its certificate. Nor are cookies handed on.
-    # Without TLS there is nothing to verify, and loading the authorities takes longer than a request: tens of
-    # milliseconds, in which the event loop would stand still.
-    context = (
-        await asyncio.to_thread(httpx2.create_ssl_context)
-        if secure
-        else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    )
-    transport = httpx2.AsyncHTTPTransport(verify=context)
-    timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
-    async with httpx2.AsyncClient(transport=transport, trust_env=False, timeout=timeout) as client:
-        request = client.build_request(
-            "GET",
-            url.copy_with(host=address),
-            headers={
-                "Accept": "*/*",
-                "User-Agent": f"halo/{__version__}",
-                **{name.title(): value for name, value in headers.items()},
-                "Host": url.netloc.decode("ascii"),
-                "Accept-Encoding": "gzip",
-                "Connection": "close",
-            },
-            extensions={"sni_hostname": url.raw_host.decode("ascii").removesuffix(".")} if secure else {},
-        )
-        response = await client.send(request, stream=True)
+    async with await client_for(url) as client:
+        asked = {"Accept": "*/*", **headers, "Accept-Encoding": "gzip"}
+        response = await client.send(request_at(client, "GET", url, address, asked), stream=True)
         try:
             return await _taken(url, response)
         finally:
             await response.aclose()
+
+
+async def client_for(url: "httpx2.URL") -> "httpx2.AsyncClient":
+    """Make a client for one request.
+
+    A connection that is kept is known by its address alone, and the next host at that address would be spoken
+    to without looking at its certificate. Nor are cookies handed on, or proxies of the environment used.
+    """
+    import asyncio
+
+    import httpx2
+
+    # Without TLS there is nothing to verify, and loading the authorities takes longer than a request: tens of
+    # milliseconds, in which the event loop would stand still.
+    context = (
+        await asyncio.to_thread(httpx2.create_ssl_context)
+        if url.scheme == "https"
+        else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
+    transport = httpx2.AsyncHTTPTransport(verify=context)
+    timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
+    return httpx2.AsyncClient(transport=transport, trust_env=False, timeout=timeout)
+
+
+def request_at(
+    client: "httpx2.AsyncClient",
+    method: str,
+    url: "httpx2.URL",
+    address: str,
+    headers: Mapping[str, str],
+    content: bytes | None = None,
+) -> "httpx2.Request":
+    """Make a request for `url` that goes to an address which was checked before."""
+    from halo.version import __version__
+
+    return client.build_request(
+        method,
+        url.copy_with(host=address),
+        headers={
+            "User-Agent": f"halo/{__version__}",
+            **{name.title(): value for name, value in headers.items()},
+            "Host": url.netloc.decode("ascii"),
+            "Connection": "close",
+        },
+        content=content,
+        extensions={"sni_hostname": url.raw_host.decode("ascii").removesuffix(".")}
+        if url.scheme == "https"
+        else {},
+    )
 
 
 async def _taken(url: "httpx2.URL", response: "httpx2.Response") -> Reply:

@@ -64,7 +64,7 @@ async def fetch(
 
     try:
         async with asyncio.timeout(seconds):
-            return await _follow(_checked_url(url), _checked_headers(headers), opened, resolve or _resolve)
+            return await _follow(_checked_url(url), _checked_headers(headers), opened, resolve or look_up)
     except TimeoutError:
         raise ToolFailure(f"{brief(url)} was not fetched within {seconds:g} seconds") from None
 
@@ -134,7 +134,8 @@ async def _addresses(url: "httpx2.URL", opened: Collection[str], resolve: Resolv
     return found[:_ADDRESSES]
 
 
-async def _resolve(host: str, port: int) -> list[str]:
+async def look_up(host: str, port: int) -> list[str]:
+    """Return the addresses that a name leads to. Raises OSError or UnicodeError for one that is not known."""
     import asyncio
 
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

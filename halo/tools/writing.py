@@ -8,6 +8,7 @@ from halo.records.targets import permits
 from halo.tools.base import Surroundings, ToolFailure, brief
 from halo.tools.guards import why_not_written
 from halo.tools.linked import other_names
+from halo.tools.masks import hides
 from halo.tools.paths import Place
 
 _SAID = {
@@ -41,6 +42,8 @@ def guard(place: Place, around: Surroundings) -> Admit:
     def admit(real: str) -> None:
         for name in (real, *other_names(real, place.links)):
             why = why_not_written(name, around.access)
+            if not why and hides(place.hidden, name):
+                why = "cannot be written: the user's settings hide it"
             if why:
                 raise ToolFailure(f"{brief(place.shown)} {why}")
 

@@ -17,10 +17,11 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>[^`]*)`")
 
 
-def convert(document: YamlDocument, kind: type[T], *, empty: T | None = None) -> T:
+def convert(document: YamlDocument, kind: type[T], *, empty: T | None = None, within: str = "") -> T:
     """Convert the document to `kind`, strictly.
 
-    An empty document gives `empty` where one is given. Raises `LayerError` with the line of the
+    An empty document gives `empty` where one is given. `within` is where the document stands in its file, for
+    what is named in errors. Raises `LayerError` with the line of the
     offending key; an unknown key is answered with near misses.
     """
     if document.value is None and empty is not None:
@@ -39,12 +40,13 @@ def convert(document: YamlDocument, kind: type[T], *, empty: T | None = None) ->
         if unknown:
             known = _fields_at(kind, path)
             raise document.error(
-                f"unknown key {unknown['name']!r}",
+                f"unknown key {unknown['name']!r}"
+                + (f" in {'.'.join((within, *map(str, path)))}" if within else ""),
                 *path,
                 unknown["name"],
                 hint=near_miss_hint(unknown["name"], known),
             ) from None
-        name = ".".join(str(p) for p in path)
+        name = ".".join(filter(None, (within, *map(str, path))))
         plain = in_plain_words(what, _choices_at(kind, path))
         raise document.error(f"{name or 'the document'}: {plain}", *path) from None
 

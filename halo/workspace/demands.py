@@ -10,6 +10,7 @@ from halo.files.digests import sha256
 from halo.files.tree import Tree
 from halo.records.artifacts import PROVIDERS
 from halo.workspace.agents import list_agents, read_agent
+from halo.workspace.connections import connection_demands
 from halo.workspace.ids import folders_of, is_id
 from halo.workspace.mcp.servers import McpServer
 from halo.workspace.models.config import ModelConfig, settings_models
@@ -44,7 +45,8 @@ class Demands(msgspec.Struct, frozen=True):
     the agents that are not the workspace's. `tools`: a setting of `general.tools` that opens something, and
     what. `variables`: a secret of the workspace's settings, and the environment variable that commands would
     get through it. `secrets`: secrets of the machine's settings that belong to an agent or a skill of the
-    workspace.
+    workspace. `channels`: a connection of the workspace's settings that leads out of it, and
+    its definition as canonical JSON: addresses, which variables.
     """
 
     endpoints: tuple[tuple[str, str, str], ...] = ()
@@ -57,6 +59,7 @@ class Demands(msgspec.Struct, frozen=True):
     tools: tuple[tuple[str, str], ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     secrets: tuple[str, ...] = ()
+    channels: tuple[tuple[str, str], ...] = ()
 
     @property
     def digests(self) -> dict[str, str]:
@@ -100,9 +103,10 @@ def read_demands(tree: Tree) -> Demands:
         model_files=tuple((name, m.id) for name, m in models if names_a_file(m.provider, m.id)),
         mcp=tuple(sorted((name, definition_of(server)) for name, server in general.mcp.servers.items())),
         access=tuple(sorted(access_demands(agents))),
-        tools=tuple(sorted(opening_demands(general.tools))),
+        tools=tuple(sorted(opening_demands(general.tools, read_general_of(tree, GLOBAL_SETTINGS).tools))),
         variables=tuple(sorted(variable_demands(tree))),
         secrets=tuple(sorted(secret_demands(tree))),
+        channels=tuple(sorted(connection_demands(general.delivery))),
     )
 
 

@@ -42,12 +42,22 @@ def access_demands(agents: Iterable[Agent]) -> Iterator[tuple[str, str]]:
         yield OWN_AGENTS
 
 
-def opening_demands(tools: ToolSettings) -> Iterator[tuple[str, str]]:
-    """Yield what `general.tools` of the workspace opens: the setting and the value."""
+def opening_demands(tools: ToolSettings, machine: ToolSettings) -> Iterator[tuple[str, str]]:
+    """Yield what `general.tools` of the workspace opens: the setting and the value.
+
+    A longer time for commands is one than the machine's settings give them.
+    """
     if tools.network:
         yield ("network", "true")
     yield from (("private_hosts", host) for host in sorted(set(tools.private_hosts)))
     yield from (("writable", folder) for folder in sorted(set(tools.writable)))
+    if tools.shell_seconds is not None and tools.shell_seconds > machine.seconds:
+        yield ("shell_seconds", seconds_text(tools.shell_seconds))
+
+
+def seconds_text(seconds: float) -> str:
+    """Write a time as it is asked for and granted."""
+    return str(int(seconds)) if seconds.is_integer() else str(seconds)
 
 
 def variable_demands(tree: Tree) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,8 @@ import msgspec
 
 from halo.files.tree import Tree
 from halo.workspace.agents import read_agent
+from halo.workspace.connections import Connection, leads_out
+from halo.workspace.connections import definition_of as definition_of_connection
 from halo.workspace.demands import (
     Demands,
     definition_of,
@@ -77,6 +79,12 @@ class Grants(msgspec.Struct, frozen=True):
         if defined.scope != "workspace":
             return True
         return (name, definition_of(defined.server)) in self.demands.mcp
+
+    def channel(self, connection: Connection) -> bool:
+        """Tell whether a channel may be reached so; as the machine's settings say, always."""
+        if connection.scope != "workspace" or not leads_out(connection.connect):
+            return True
+        return (connection.name, definition_of_connection(connection.connect)) in self.demands.channels
 
     @property
     def changes(self) -> bool:

@@ -1,7 +1,9 @@
 """`ask` in a policy: on a real terminal, and without one."""
 
 import contextlib
+import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -137,6 +139,10 @@ def test_yes_lets_it_run(terminal, server, answer):
     shell.until("Allow it? [y/N] ")
     assert "The agent asks to run grep:" in shell.shown
     assert '  | {"pattern": "needle"}' in shell.shown
+    assert (
+        "You are asked because the rule `ask grep` (.halo/agents/default/agent.yaml:3) speaks of it"
+        in shell.shown
+    )
     shell.types(answer)
     assert shell.ends() == 0
     assert result(server) == NEEDLE
@@ -211,8 +217,12 @@ def test_the_machine_adds_rules_and_never_takes_any_away(ws, server):
     secrets = ws.home / "secrets"
     secrets.mkdir(parents=True, exist_ok=True)
     (secrets / "settings.yaml").write_text(rules % "deny")
-    assert ws.cli("run", "Search.", OPENAI_API_KEY="k").returncode == 0
-    assert "forbidden" in result(server)
+    shown = ws.cli("run", "Search.", OPENAI_API_KEY="k")
+    assert shown.returncode == 0
+    why = "grep was not run: the rule `deny grep` (secrets:settings.yaml:1) speaks of it"
+    assert re.search(r"^tool    grep needle \(\d+ ms\) failed: grep was not run", shown.stderr, re.MULTILINE)
+    assert f'{why}. The call: {{"pattern": "needle"}}.' in shown.stderr
+    assert why in result(server)
     server.says_chat(*called("grep", '{"pattern": "needle"}'))
     server.says_chat(*said("Done."))
     (secrets / "settings.yaml").write_text(rules % "allow")
@@ -240,7 +250,38 @@ def test_a_question_shows_every_line_and_nothing_acts():
     ]
 
 
+def test_a_question_says_why_it_is_asked():
+    text = question_text(Question("shell_exec", "ls", "the rule `ask *` speaks of it"))
+    assert text.endswith("  | ls\nYou are asked because the rule `ask *` speaks of it.\nAllow it? [y/N] ")
+
+
 def test_a_question_says_what_it_does_not_show():
-    text = question_text(Question("file_write", "x" * 10_000))
-    assert "[2,000 more characters are not shown]" in text
+    question = Question("file_write", "x" * 10_000 + "\nthe end")
+    text = question_text(question)
+    assert "[2,008 more characters are not shown; v shows all of it]" in text
+    assert text.endswith("Allow it? [y/N/v] ")
     assert len(text) < 9_000
+    whole = question_text(question, whole=True)
+    assert "  | the end\nAllow it? [y/N] " in whole
+    assert "x" * 10_000 in whole
+
+
+@pytest.mark.parametrize(("answer", "allowed"), [("y\n", True), ("n\n", False), ("v\n", False)])
+def test_all_of_a_long_call_can_be_looked_at_first(ws, answer, allowed):
+    """On a real terminal; whoever only looks has not agreed."""
+    long = {"pattern": "needle", "include": "*.md" + ",*.md" * 2_000 + ",*.end"}
+    with contextlib.closing(ScriptedServer()) as server:
+        server.says_chat(*called("grep", json.dumps(long)))
+        server.says_chat(*said("Done."))
+        path = ws.halo / "agents/default/agent.yaml"
+        path.write_text(re.sub(r"http://127\.0\.0\.1:\d+", server.url, path.read_text()))
+        with contextlib.closing(Terminal(ws, "Search.")) as shell:
+            shell.until("[y/N/v] ")
+            assert "more characters are not shown; v shows all of it" in shell.shown
+            assert "*.end" not in shell.shown
+            shell.types("v\n")
+            shell.until("[y/N] ")
+            assert "*.end" in shell.shown
+            shell.types(answer)
+            assert shell.ends() == 0
+        assert ("said no" not in result(server)) == allowed

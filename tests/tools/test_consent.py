@@ -9,6 +9,7 @@ from conftest import SPECS
 from halo.records.messages import ToolCall
 from halo.records.policies import PolicyRule
 from halo.tools.consent import Question, gate
+from halo.tools.policy import Policy
 from halo.tools.toolbox import Toolbox
 
 
@@ -36,8 +37,9 @@ def call(bench):
 
     def run(rules, user, *calls):
         async def go():
-            policy = tuple(PolicyRule(tool, action) for tool, action in rules)
-            toolbox = Toolbox(SPECS, bench.around, decide=gate((policy,), user))
+            policy = tuple(PolicyRule(*rule) for rule in rules)
+            places = tuple(f".halo/settings.yaml:{line}" for line in range(4, 4 + len(policy)))
+            toolbox = Toolbox(SPECS, bench.around, decide=gate([Policy(policy, places)], user))
             return await asyncio.gather(
                 *(toolbox.run(ToolCall(f"c{n}", tool, json.dumps(a))) for n, (tool, a) in enumerate(calls))
             )
@@ -59,7 +61,10 @@ def test_what_is_denied_does_not_run_and_is_not_asked_about(call):
     user = User()
     (result,) = call([("file_*", "deny")], user, READ)
     assert result.is_error
-    assert result.text.startswith("file_read was not run: this call is forbidden here.")
+    assert result.text.startswith(
+        "file_read was not run: the rule `deny file_*` (.halo/settings.yaml:4) speaks of it. "
+        'The call: {"path": "a.txt"}. It stays forbidden: do not try it again'
+    )
     assert "needle" not in result.text
     assert user.asked == []
 
@@ -67,6 +72,7 @@ def test_what_is_denied_does_not_run_and_is_not_asked_about(call):
 def test_without_anybody_to_ask_it_is_denied_in_words_that_invite_no_retry(call):
     (result,) = call([("file_read", "ask")], None, READ)
     assert result.is_error
+    assert "the rule `ask file_read` (.halo/settings.yaml:4) speaks of it" in result.text
     assert "nobody is there to give it. Do not try it again." in result.text
 
 
@@ -76,7 +82,43 @@ def test_the_user_decides(call):
     assert first.text == "1\tneedle"
     assert second.is_error
     assert "the user was asked and said no" in second.text
-    assert user.asked == [Question("file_read", '{"path": "a.txt"}')] * 2
+    why = "the rule `ask *` (.halo/settings.yaml:4) speaks of it"
+    assert user.asked == [Question("file_read", '{"path": "a.txt"}', why)] * 2
+
+
+PUSH = [("shell_exec", "allow", "git log*"), ("shell_exec", "deny", "git push*")]
+
+
+def test_a_denied_command_is_named_with_the_rule(call):
+    (result,) = call(PUSH, User(), ("shell_exec", {"command": "cd x; git push"}))
+    assert result.text.startswith(
+        "shell_exec was not run: the rule `deny shell_exec git push*` (.halo/settings.yaml:5) speaks of it. "
+        "The call: cd x; git push. It stays forbidden"
+    )
+
+
+def test_a_command_that_nobody_can_tell_is_asked_about(call):
+    """Also where the rule denies: that it is what the rule means is not known."""
+    user = User(False)
+    command = {"command": "git pus?"}
+    (result,) = call(PUSH, user, ("shell_exec", command))
+    why = "what it runs cannot be told for certain, and the rule `deny shell_exec git push*` (.halo/settings.yaml:5) may speak of it"
+    assert user.asked == [Question("shell_exec", "git pus?", why)]
+    assert why in result.text
+    assert "said no" in result.text
+    (result,) = call(PUSH, None, ("shell_exec", command))
+    assert why in result.text
+    assert "nobody is there" in result.text
+
+
+def test_what_is_long_or_acts_is_shortened_and_spelt_out(call):
+    """The answer to the model stays one line."""
+    command = {"command": "git push\n\x1b[2K" + "x" * 5_000}
+    (result,) = call([("shell_exec", "deny", "git push*")], None, ("shell_exec", command))
+    assert "\n" not in result.text
+    assert "\x1b" not in result.text
+    assert "x..." in result.text
+    assert len(result.text) < 1_000
 
 
 def test_calls_of_one_batch_are_asked_about_one_after_the_other(call):
@@ -100,8 +142,8 @@ def test_cancelling_while_the_user_thinks_runs_nothing(bench):
         await asyncio.sleep(60)
 
     async def go():
-        policy = (PolicyRule("*", "ask"),)
-        toolbox = Toolbox(SPECS, bench.around, decide=gate((policy,), never))
+        policy = Policy((PolicyRule("*", "ask"),))
+        toolbox = Toolbox(SPECS, bench.around, decide=gate([policy], never))
         task = asyncio.create_task(toolbox.run(ToolCall("c", "file_read", '{"path": "a.txt"}')))
         await asyncio.sleep(0.05)
         task.cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -106,6 +107,21 @@ class TestResults:
             '{"answer": 42}',
         ]
         assert [image.media_type for image in result.images] == ["image/png"]
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments", "text"),
+        [
+            ("add", {"a": 2, "b": 3}, "5"),
+            ("name_of", {"number": 0}, "Cap San Diego"),
+            ("names", {}, "Cap San Diego\nRickmer Rickmers"),
+        ],
+    )
+    def test_a_value_that_the_sdk_tells_twice_is_given_once(self, tmp_path, tool, arguments, text):
+        assert Turn(with_sdk(), tmp_path).call(tool, **arguments).text == text
+
+    def test_an_object_that_the_sdk_tells_twice_is_given_once(self, tmp_path):
+        text = Turn(with_sdk(), tmp_path).call("position").text
+        assert json.loads(text) == {"north": 53.5, "east": 9.9}
 
     def test_an_error_of_the_tool_is_one(self, turn):
         result = turn.call("fail")
@@ -335,7 +351,7 @@ class TestTheOfficialSdk:
     def test_over_stdio(self, tmp_path):
         turn = Turn(with_sdk(), tmp_path)
         added, failed, picture = turn.calls(("add", {"a": 2, "b": 3}), ("fail", {}), ("picture", {}))
-        assert added.text == '5\n{"result": 5}'
+        assert added.text == "5"
         assert failed.is_error
         assert "this is why" not in turn.notices
         assert [image.media_type for image in picture.images] == ["image/png"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from halo.records.policies import PolicyRule
 from halo.tools.command_lines import TooMuchError, commands, is_plain
-from halo.tools.policy import decide
+from halo.tools.policy import Decision, Policy, decide
 
 
 def rules(text):
@@ -18,45 +18,63 @@ def rules(text):
     for line in filter(None, map(str.strip, text.splitlines())):
         action, tool, *command = line.split(" ", 2)
         made.append(PolicyRule(tool, action, *command))
-    return tuple(made)
+    return Policy(tuple(made))
+
+
+def action(policies, tool, arguments):
+    return decide(policies, tool, arguments).action
 
 
 def shell(policy, line):
-    return decide([rules(policy)], "shell_exec", {"command": line})
+    return action([rules(policy)], "shell_exec", {"command": line})
 
 
 # rules and sources
 
 
 def test_without_a_rule_a_call_is_allowed():
-    assert decide([], "grep", {}) == "allow"
-    assert decide([()], "grep", {}) == "allow"
-    assert decide([rules("deny shell_exec")], "grep", {}) == "allow"
+    assert action([], "grep", {}) == "allow"
+    assert action([Policy(())], "grep", {}) == "allow"
+    assert action([rules("deny shell_exec")], "grep", {}) == "allow"
 
 
 def test_the_first_rule_that_matches_decides():
     policy = rules("allow file_read\nask file_*\ndeny *")
-    for tool, action in (("file_read", "allow"), ("file_write", "ask"), ("grep", "deny")):
-        assert decide([policy], tool, {}) == action
+    for tool, said in (("file_read", "allow"), ("file_write", "ask"), ("grep", "deny")):
+        assert action([policy], tool, {}) == said
 
 
 @given(st.lists(st.lists(st.sampled_from(["allow", "ask", "deny"]), max_size=3), max_size=4))
 def test_the_strictest_source_counts(sources):
-    policies = [tuple(PolicyRule("*", action) for action in actions) for actions in sources]
+    policies = [Policy(tuple(PolicyRule("*", said) for said in actions)) for actions in sources]
     firsts = [actions[0] for actions in sources if actions] or ["allow"]
-    assert decide(policies, "grep", {}) == max(firsts, key=["allow", "ask", "deny"].index)
+    assert action(policies, "grep", {}) == max(firsts, key=["allow", "ask", "deny"].index)
 
 
 def test_patterns_of_names():
-    assert decide([rules("deny mcp__*")], "mcp__files__delete", {}) == "deny"
-    assert decide([rules("deny mcp__?__x")], "mcp__a__x", {}) == "deny"
-    assert decide([rules("deny File_Read")], "file_read", {}) == "allow"
+    assert action([rules("deny mcp__*")], "mcp__files__delete", {}) == "deny"
+    assert action([rules("deny mcp__?__x")], "mcp__a__x", {}) == "deny"
+    assert action([rules("deny File_Read")], "file_read", {}) == "allow"
 
 
 def test_command_is_for_the_shell_alone():
-    assert decide([rules("deny * x*")], "grep", {"command": "xy", "pattern": "xy"}) == "allow"
-    assert decide([rules("deny * x*")], "shell_exec", {"command": "xy"}) == "deny"
-    assert decide([rules("deny grep x*")], "shell_exec", {"command": "xy"}) == "allow"
+    assert action([rules("deny * x*")], "grep", {"command": "xy", "pattern": "xy"}) == "allow"
+    assert action([rules("deny * x*")], "shell_exec", {"command": "xy"}) == "deny"
+    assert action([rules("deny grep x*")], "shell_exec", {"command": "xy"}) == "allow"
+
+
+def test_the_rule_that_decided_is_named_with_its_place():
+    policy = rules("allow shell_exec git log*\ndeny shell_exec git push*")._replace(
+        places=("s.yaml:3", "s.yaml:4")
+    )
+    other = rules("ask shell_exec")
+    deny = policy.rules[1]
+    assert decide([other, policy], "shell_exec", {"command": "git push"}) == Decision(
+        "deny", deny, "s.yaml:4"
+    )
+    assert decide([policy, other], "shell_exec", {"command": "make"}) == Decision("ask", other.rules[0])
+    unsure = decide([policy], "shell_exec", {"command": "$x push"})
+    assert unsure == Decision("ask", deny, "s.yaml:4", unsure=True)
 
 
 # allowing: one plain command, as it is written
@@ -227,4 +245,4 @@ def test_what_is_plain_is_one_command(line):
 
 def test_a_rule_is_written_as_it_is_read():
     text = b'{"tool": "shell_exec", "action": "deny", "command": "git push*"}'
-    assert msgspec.json.decode(text, type=PolicyRule) == rules(PUSH)[0]
+    assert msgspec.json.decode(text, type=PolicyRule) == rules(PUSH).rules[0]

@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import itertools
 import socket
+import ssl
+import threading
 import time
 import tracemalloc
 import zlib
@@ -514,3 +516,46 @@ def test_two_names_at_one_address_are_each_looked_at(serve, cert):
     resolve = names(site_test=["127.0.0.1"], other_test=["127.0.0.1"])
     said = refusal(f"https://site.test:{server.port}/", opened=["site.test", "other.test"], resolve=resolve)
     assert "certificate is not accepted" in said
+
+
+@pytest.fixture
+def authorities(monkeypatch):
+    """Loading authorities takes as long as the event loop needs to look in, three seconds at most.
+
+    `authorities.free` says of each loading whether it did.
+    """
+    began, looked_in = threading.Event(), threading.Event()
+    load = ssl.SSLContext.load_verify_locations
+
+    def slowly(context, *args, **named):
+        began.set()
+        heartbeat.free.append(looked_in.wait(3))
+        return load(context, *args, **named)
+
+    async def heartbeat():
+        while not began.is_set():  # noqa: ASYNC110  # it is set by another thread
+            await asyncio.sleep(0.005)
+        looked_in.set()
+
+    heartbeat.free = []
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", slowly)
+    return heartbeat
+
+
+def test_the_event_loop_goes_on_while_authorities_are_loaded(serve, cert, authorities):
+    server = serve(http(b"sealed", content_type="text/plain"), cert=cert)
+    page = f"https://site.test:{server.port}/"
+
+    async def go():
+        beating = asyncio.create_task(authorities())
+        fetched = await fetch(page, {}, ["site.test"], names(site_test=["127.0.0.1"]))
+        await asyncio.wait_for(beating, 5)
+        return fetched
+
+    assert asyncio.run(go()).endswith("sealed")
+    assert authorities.free == [True]
+
+
+def test_without_tls_no_authorities_are_loaded(serve, authorities):
+    assert get(serve(http(b"open", content_type="text/plain")).url).endswith("open")
+    assert authorities.free == []

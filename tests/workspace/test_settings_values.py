@@ -2,10 +2,14 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from making import agent, skill, tree
 
+from halo.errors import LayerError
+from halo.workspace.settings.files import WORKSPACE_SETTINGS, read_settings
+from halo.workspace.settings.general import read_general
 from halo.workspace.settings.values import list_values
 
 SETTINGS = ".halo/settings.yaml"
@@ -88,3 +92,37 @@ def test_no_secret_is_ever_shown_whole(secret, name):
     text = json.dumps({owner: {part: {key: f"x{secret}y"}}}, ensure_ascii=False)
     found = values(**{GLOBAL: text})[name]
     assert f"x{secret}y" not in found.shown
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("general:\n  tools: {access: all}\n", 2, "general.tools.access: "),
+        ("general:\n  tools:\n    network: perhaps\n", 3, "general.tools.network: "),
+        ("general:\n  prompt: {time_zon: UTC}\n", 2, "unknown key 'time_zon' in general.prompt"),
+        ("general:\n  tols: {}\n", 2, "unknown key 'tols' in general"),
+        ("general:\n  tools: {policy: [{tool: grep}]}\n", 2, "general.tools.policy.0: "),
+    ],
+)
+def test_an_error_names_a_setting_as_it_stands_in_the_file(text, line, said):
+    with pytest.raises(LayerError) as raised:
+        read_general(tree({SETTINGS: text}))
+    assert said in raised.value.message
+    assert raised.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("openai: {api_key: sk-1}", "did you mean openai.secrets.api_key?"),
+        ("anthropic:\n  api_key: <<KEY>>", "did you mean anthropic.secrets.api_key?"),
+        ("s: {region: north}", "s.params.region or s.secrets.region"),
+        ("openai: {region: north}", "openai.params.region or openai.secrets.region"),
+    ],
+)
+def test_a_value_directly_below_an_id_is_told_where_it_belongs(text, hint):
+    with pytest.raises(LayerError, match="unknown") as raised:
+        read_settings(tree({SETTINGS: text}), WORKSPACE_SETTINGS)
+    assert hint in raised.value.hint
+    assert "only params and secrets stand below an id" in raised.value.hint
+    assert "sk-1" not in str(raised.value)

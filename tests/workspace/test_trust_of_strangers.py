@@ -7,7 +7,7 @@ from making import agent, skill, tree
 
 from halo.errors import MissingKeyError
 from halo.records.artifacts import Slot
-from halo.sessions.keys import provider_key
+from halo.sessions.provider_keys import provider_key
 from halo.sessions.values import Moment, slot_values
 from halo.workspace.demands import Demands, read_demands
 from halo.workspace.settings.files import WORKSPACE_SETTINGS

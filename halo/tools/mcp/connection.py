@@ -68,7 +68,7 @@ class Connection:
             ) from error
 
     async def close(self) -> None:
-        """End the connection and the program behind it. Nothing is left, even if this is cancelled."""
+        """End the connection and the program behind it. Nothing is left, however often this is cancelled."""
         if self._holder is None:
             return
         self._closing.set()
@@ -78,6 +78,7 @@ class Connection:
             if not self._holder.done():
                 self._holder.cancel()
             self._program.kill()
+            await _outlast(self._holder)
 
     async def _open(self) -> "tuple[ClientSession, Listing]":
         if self._opened is None:
@@ -181,6 +182,23 @@ class Connection:
         process = self._program.process
         code = process.returncode if process is not None else None
         return f" (exit code {code})" if code is not None else ""
+
+
+async def _outlast(task: "asyncio.Task[None]") -> None:
+    """Wait until a task that was cancelled has ended, also when cancelled meanwhile: that is a moment.
+
+    Transports of the SDK may take longer, so there is an end to that.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _CLOSE_SECONDS
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done() and (left := until - loop.time()) > 0:
+        try:
+            await asyncio.wait({task}, timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 def _first_fault(error: "ValidationError") -> str:

@@ -79,7 +79,7 @@ async def streams_of(
     pumps = [
         overhear,
         asyncio.create_task(_hear(program, process, heard, overhear)),
-        asyncio.create_task(_say(process, to_send, heard)),
+        asyncio.create_task(_say(process, to_send, heard, overhear)),
     ]
     try:
         yield reading, writing
@@ -92,7 +92,8 @@ async def streams_of(
                 pump.cancel()
             try:
                 await reap(process)
-                await asyncio.wait(pumps, timeout=_GRACE)
+                # It goes on when this is cancelled: they have been cancelled, so that is a moment.
+                await asyncio.gather(*pumps, return_exceptions=True)
             finally:
                 for stream in (heard, reading, writing, to_send):
                     stream.close()
@@ -117,11 +118,7 @@ async def _hear(
             try:
                 line = await process.stdout.readuntil(b"\n")
             except asyncio.IncompleteReadError:
-                # Why it ended is in its exit code and on stderr, if anywhere: those come first, and then it
-                # is known that it has ended.
-                ended = asyncio.ensure_future(process.wait())
-                await asyncio.wait({errors, ended}, timeout=_LAST_WORDS)
-                ended.cancel()
+                await _last_words(process, errors)
                 return
             except asyncio.LimitOverrunError:
                 program.fault = f"sent a message of more than {LONGEST_MESSAGE >> 20} MiB"
@@ -142,6 +139,7 @@ async def _say(
     process: asyncio.subprocess.Process,
     to_send: "MemoryObjectReceiveStream[Any]",
     heard: "MemoryObjectSendStream[Any]",
+    errors: "asyncio.Task[None]",
 ) -> None:
     """Write each message as a line to stdin; a program that reads no more ends the connection."""
     assert process.stdin is not None  # noqa: S101  # it is a pipe
@@ -151,7 +149,19 @@ async def _say(
             process.stdin.write(text.encode() + b"\n")
             await process.stdin.drain()
     except OSError:
+        await _last_words(process, errors)
         heard.close()
+
+
+async def _last_words(process: asyncio.subprocess.Process, errors: "asyncio.Task[None]") -> None:
+    """Wait for what comes last: why it ended is in its exit code and on stderr, if anywhere.
+
+    It is told when the connection ends, so those come first.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_WORDS):
+            await process.wait()
+            await asyncio.wait({errors})
 
 
 async def _overhear(program: Program, process: asyncio.subprocess.Process) -> None:
@@ -164,14 +174,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """End a program as the protocol has it: close its stdin, wait, ask, kill."""
     if process.stdin is not None:
         process.stdin.close()
-    ended = asyncio.ensure_future(process.wait())
     for number in (None, signal.SIGTERM, signal.SIGKILL):
         if number is not None:
             _signal(process.pid, number)
-        await asyncio.wait({ended}, timeout=_GRACE if number != signal.SIGKILL else _REAP)
-        if ended.done():
-            return
-    ended.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE if number != signal.SIGKILL else _REAP):
+                await process.wait()
+                return
 
 
 def _signal(group: int, number: int) -> None:

@@ -19,7 +19,7 @@ _MOST_IMAGES = 8
 def answer_of(result: "mcp_types.CallToolResult") -> Answer:
     """Turn a result into text and pictures; what is neither is named.
 
-    Structured content is told as JSON unless a text of the result says the same, as the protocol wants it.
+    Structured content is told as JSON unless the texts of the result say the same, as the protocol wants it.
     """
     lines: list[str] = []
     images: list[Image] = []
@@ -28,7 +28,7 @@ def answer_of(result: "mcp_types.CallToolResult") -> Answer:
         if text:
             lines.append(text)
     structured = result.structured_content
-    if structured is not None and not any(_says(line, structured) for line in lines):
+    if structured is not None and not _say(lines, structured):
         lines.append(json.dumps(structured, ensure_ascii=False))
     if not lines and not images:
         lines.append("(no content)")
@@ -75,7 +75,23 @@ def _picture(kind: str, data: str, images: list[Image]) -> str:
     return ""
 
 
+def _say(lines: list[str], structured: Any) -> bool:
+    """Tell whether the texts say what is structured: one of them all of it, or each an item of a list.
+
+    Structured content is an object always, so servers put a value that is none under `result`.
+    """
+    values = [structured]
+    if isinstance(structured, dict) and structured.keys() == {"result"}:
+        values.append(structured["result"])
+    if any(_says(line, value) for line in lines for value in values):
+        return True
+    items = values[-1]
+    return isinstance(items, list) and len(items) == len(lines) > 0 and all(map(_says, lines, items))
+
+
 def _says(text: str, structured: Any) -> bool:
+    if isinstance(structured, str) and text == structured:
+        return True
     try:
         said: Any = json.loads(text)
     except (ValueError, RecursionError):

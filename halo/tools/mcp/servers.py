@@ -35,11 +35,14 @@ class McpServers:
         self.tools: dict[str, Tool] = {tool.name: self._tool(tool) for tool in tools}
 
     async def aclose(self) -> None:
-        """End all connections; no process is left, even if this is cancelled."""
+        """End all connections; no process and no task is left, however often this is cancelled."""
         import asyncio
 
-        if self._connections:
-            await asyncio.gather(*(each.close() for each in self._connections.values()))
+        closing = (each.close() for each in self._connections.values())
+        # With `return_exceptions` all of them are waited for, also when this is cancelled: they are, too.
+        for error in await asyncio.gather(*closing, return_exceptions=True):
+            if error is not None:
+                raise error
 
     def _tool(self, tool: McpTool) -> Tool:
         async def run(arguments: Mapping[str, Any], around: Surroundings) -> Answer:

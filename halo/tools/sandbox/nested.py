@@ -1,8 +1,8 @@
 """Finds the `.halo` and `.git` of what lies inside a workspace: examples, submodules, vendored projects."""
 
-import os
 from collections import deque
-from collections.abc import Iterator
+
+from halo.tools.sandbox.paths import entries_of
 
 MOST_ENTRIES = 20_000  # looked at, the shallowest first; what lies beyond is not guarded
 MOST_FOUND = 64  # each is a mount, and so are the folders above it
@@ -18,7 +18,7 @@ def find_nested(root: str, *, own: bool = False) -> list[str]:
     left = MOST_ENTRIES
     while queue and left > 0 and len(found) < MOST_FOUND:
         folder = queue.popleft()
-        for entry in _entries(folder):
+        for entry in entries_of(folder):
             left -= 1
             if left <= 0 or len(found) >= MOST_FOUND:
                 break
@@ -28,11 +28,3 @@ def find_nested(root: str, *, own: bool = False) -> list[str]:
             elif not guarded and entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
                 queue.append(entry.path)
     return found
-
-
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except OSError:
-        return

@@ -19,6 +19,15 @@ def between(path: str, folder: str) -> Iterator[str]:
         yield at
 
 
+def entries_of(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Yield what lies in `folder`; nothing where it cannot be read, or is none."""
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:
+        return
+
+
 def passed(path: str) -> Iterator[str]:
     """Yield every place that looking up the absolute `path` goes through, one link after the other.
 

@@ -2,10 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterator
 
 from halo.tools.sandbox.layout import Layout
-from halo.tools.sandbox.paths import within
+from halo.tools.sandbox.paths import entries_of, within
 
 HOME = "/tmp/.home"  # noqa: S108  # inside; a path that no workspace has
 TMP_BYTES = 512 << 20  # of /tmp and the home inside: both are memory
@@ -61,7 +60,7 @@ def _private_etc() -> list[str]:
     found = {f"/etc/{name}" for name in _PRIVATE_ETC}
     left, folders = _MOST_ETC, ["/etc"]
     while folders and left > 0:
-        for entry in _entries(folders.pop()):
+        for entry in entries_of(folders.pop()):
             left -= 1
             name = entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -80,11 +79,3 @@ def _is_private(entry: os.DirEntry[str], is_folder: bool) -> bool:
         return not entry.stat(follow_symlinks=False).st_mode & needed
     except OSError:
         return False
-
-
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except OSError:
-        return

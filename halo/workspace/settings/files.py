@@ -10,10 +10,14 @@ import msgspec
 from halo.errors import LayerError
 from halo.files.canonical import canonical_text
 from halo.files.tree import NotFound, Tree
+from halo.records.artifacts import PROVIDERS
 from halo.workspace.yamldoc import YamlDocument, load_yaml
 
 WORKSPACE_SETTINGS = "workspace:.halo/settings.yaml"
 GLOBAL_SETTINGS = "secrets:settings.yaml"
+
+# What Halo itself reads of a provider's secrets.
+API_KEY = "api_key"
 
 _ENV = re.compile(r"<<([A-Z_][A-Z0-9_]*)>>")
 
@@ -82,12 +86,17 @@ def read_settings(tree: Tree, source: str) -> YamlDocument:
             raise document.error(f"{name}: a map was expected", name)
         for part, entries in (block or {}).items():
             if name != "general" and part not in ("params", "secrets"):
-                raise document.error(
-                    f"{name}.{part}: unknown", name, part, hint="only params and secrets stand below an id"
-                )
+                raise document.error(f"{name}.{part}: unknown", name, part, hint=_meant(name, part))
             if name != "general" and not isinstance(entries, dict | None):
                 raise document.error(f"{name}.{part}: a map was expected", name, part)
     return YamlDocument(value, document.lines, source)
+
+
+def _meant(name: str, part: str) -> str:
+    """Say where a value belongs that stands directly below an id."""
+    if name in PROVIDERS and part == API_KEY:
+        return f"did you mean {name}.secrets.{part}? only params and secrets stand below an id"
+    return f"only params and secrets stand below an id: {name}.params.{part} or {name}.secrets.{part}"
 
 
 @lru_cache(maxsize=8)

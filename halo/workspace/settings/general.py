@@ -20,7 +20,9 @@ from halo.records.targets import Access
 from halo.workspace.conversion import convert
 from halo.workspace.mcp.servers import McpSettings, mcp_problem
 from halo.workspace.models.config import ModelSettings, settings_problem
+from halo.workspace.settings.delivery import DeliverySettings, delivery_problem
 from halo.workspace.settings.files import GLOBAL_SETTINGS, WORKSPACE_SETTINGS, parse_settings, read_settings
+from halo.workspace.settings.sessions import SessionSettings, session_problem
 from halo.workspace.yamldoc import YamlDocument
 
 # The part of settings.yaml that every agent rests on; the values of parameters are other parts.
@@ -99,8 +101,8 @@ class ToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`general.tools`: what tools may do, whichever agent has them.
 
     The strictest of both settings files counts for `access` and `policy`. What opens something (`network`,
-    `private_hosts`, `writable`) counts where the machine's settings say it, or where the user allowed this
-    workspace to.
+    `private_hosts`, `writable`, a longer `shell_seconds`) counts where the machine's settings say it, or
+    where the user allowed this workspace to.
     """
 
     access: Annotated[
@@ -119,9 +121,17 @@ class ToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...], Meta(description="Further folders that commands in the sandbox may write to.")
     ] = ()
     hidden: Annotated[
-        tuple[str, ...], Meta(description="Further files and folders that the sandbox hides.")
+        tuple[str, ...], Meta(description="Further files and folders that tools do not open.")
     ] = ()
-    shell_seconds: Annotated[float, Meta(gt=0, le=86_400, description="How long a command may run.")] = 120
+    shell_seconds: Annotated[
+        Annotated[float, Meta(gt=0, le=86_400)] | None,
+        Meta(description="How long a command may run; 120 if left out."),
+    ] = None
+
+    @property
+    def seconds(self) -> float:
+        """How long a command may run by these settings alone."""
+        return 120 if self.shell_seconds is None else self.shell_seconds
 
 
 class General(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,6 +143,8 @@ class General(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: ModelSettings = ModelSettings()
     tools: ToolSettings = ToolSettings()
     mcp: McpSettings = McpSettings()
+    session: SessionSettings = SessionSettings()
+    delivery: DeliverySettings = DeliverySettings()
 
 
 def general_part(data: bytes) -> bytes:
@@ -186,6 +198,10 @@ def _check(part: bytes, tree: Tree, source: str) -> None:
         problem = settings_problem(general.models)
         if problem is None:
             problem, where = mcp_problem(general.mcp), "mcp"
+        if problem is None:
+            problem, where = session_problem(general.session), "session"
+        if problem is None:
+            problem, where = delivery_problem(general.delivery), "delivery"
     except msgspec.ValidationError:
         document = read_settings(tree, source)
         block = YamlDocument(
@@ -193,7 +209,7 @@ def _check(part: bytes, tree: Tree, source: str) -> None:
             {path[1:]: line for path, line in document.lines.items() if path[:1] == (GENERAL,)},
             source,
         )
-        convert(block, General)
+        convert(block, General, within=GENERAL)
         raise
     if problem is not None:
         path = (GENERAL, where, *problem.path)
@@ -206,8 +222,12 @@ def _typed(part: bytes) -> General:
 
 
 def _over(below: Any, above: Any, *path: str) -> Any:
-    """Lay one map over another; all else replaces what is below, and so do a model, a profile, a server."""
+    """Lay one map over another; all else replaces what is below.
+
+    So do a model, a profile, a server, and how a channel is reached.
+    """
     whole = path[:1] in (("models",), ("mcp",)) and len(path) == 3
+    whole = whole or (path[:1] == ("delivery",) and path[-1] == "connect")
     if whole or not isinstance(below, dict) or not isinstance(above, dict):
         return above
     return {**below, **{key: _over(below.get(key), value, *path, key) for key, value in above.items()}}

@@ -7,6 +7,7 @@ from halo.files.tree import Tree
 from halo.records.artifacts import PROVIDERS
 from halo.workspace.ids import is_id, list_ids
 from halo.workspace.settings.files import (
+    API_KEY,
     GLOBAL_SETTINGS,
     WORKSPACE_SETTINGS,
     Setting,
@@ -18,9 +19,6 @@ from halo.workspace.settings.params import Params, read_params
 
 # Declared in config.yaml; of an agent or skill that is there, but not declared; of nobody that is there.
 Claim = Literal["halo", "declared", "undeclared", "unclaimed"]
-
-# What Halo itself reads below a provider's id.
-_PROVIDER_SECRETS = frozenset({"api_key"})
 
 
 class Value(NamedTuple):
@@ -104,7 +102,7 @@ def _judge(path: tuple[str, ...], known: dict[str, Params]) -> _Judged:
     if owner == "general":
         return _Judged("halo", secret=False, masked=False)
     part, key = (rest[0], ".".join(rest[1:])) if rest else ("", "")
-    if owner in PROVIDERS and part == "secrets" and key in _PROVIDER_SECRETS:
+    if owner in PROVIDERS and part == "secrets" and key == API_KEY:
         return _Judged("halo", secret=True, masked=True)
     params = known.get(owner)
     if params is None or not is_id(owner):

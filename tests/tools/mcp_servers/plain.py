@@ -166,6 +166,18 @@ def main():
             result = page(message.get("params"))
         elif method == "tools/call":
             result = call(message["params"]["name"], message["params"].get("arguments") or {})
+            if BEHAVIOUR == "deaf":
+                os.close(0)
+                send({"id": message["id"], "result": result})
+                time.sleep(0.3)
+                print("I hear nothing", file=sys.stderr, flush=True)
+                os._exit(8)
+            if BEHAVIOUR == "silent":
+                print("I say nothing", file=sys.stderr, flush=True)
+                os.close(1)
+                os.close(2)
+                time.sleep(0.3)
+                os._exit(9)
             send({"method": "notifications/tools/list_changed"})
         else:
             send({"id": message["id"], "error": {"code": -32601, "message": "no such method"}})

@@ -15,6 +15,24 @@ def add(a: int, b: int) -> int:
 
 
 @server.tool()
+def name_of(number: int) -> str:
+    """Name a ship."""
+    return ["Cap San Diego", "Rickmer Rickmers"][number]
+
+
+@server.tool()
+def names() -> list[str]:
+    """Name all ships."""
+    return ["Cap San Diego", "Rickmer Rickmers"]
+
+
+@server.tool()
+def position() -> dict[str, float]:
+    """Tell where a ship is."""
+    return {"north": 53.5, "east": 9.9}
+
+
+@server.tool()
 def secret_of(ctx: Context) -> str:
     """Say which headers came along."""
     request = ctx.request_context.request
