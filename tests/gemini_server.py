@@ -73,6 +73,7 @@ class GeminiServer:
         self.now = 1_000_000.0
         self.minimum = minimum
         self.keeping = []  # what becomes of the next attempts to make a resource: Refused, or seconds to wait
+        self.extending = []  # what the next attempts to extend one are refused by
         self.owners = {}
         self._lock = threading.Lock()
         outer = self
@@ -190,6 +191,8 @@ class GeminiServer:
     def _extended(self, asked):
         name = asked.path.partition("?")[0].removeprefix("/v1beta/")
         self._live(name, asked)
+        if self.extending:
+            raise self.extending.pop(0)
         body, _, tokens = self.resources[name]
         self.resources[name] = (body, self.now + float(asked.body["ttl"].removesuffix("s")), tokens)
         return {"name": name}

@@ -65,13 +65,25 @@ class Retrying(msgspec.Struct, frozen=True):
     attempt: int
 
 
+class Lost(msgspec.Struct, frozen=True):
+    """An attempt failed after the provider had counted tokens: `usage`, as far as it was told by then.
+
+    They are paid for like those of a reply. What failed comes next: a `Retrying`, or an error. `model` is the
+    id that the provider reported.
+    """
+
+    usage: Usage
+    model: str
+
+
 class Finished(msgspec.Struct, frozen=True):
     """The reply is whole.
 
     `model` is the id that the provider reported. `request_digest` is the SHA-256 of the request as it
     was rendered (`halo.models.rendering`). `restored`: prompt tokens
     whose state was loaded from disk before the call. `body` is what was sent, for comparison with the next
-    one; nobody changes it. `expected` tokens should have come from the cache, and `prefix` is a digest of the
+    one; nobody changes it. `promised`: tokens of a resource at the provider that the call named and the next
+    one will read. `expected` tokens should have come from the cache, and `prefix` is a digest of the
     filled prefix: `halo.models.watching` sets both. After `max_tokens` the last call in `message` may have
     arguments that are cut short.
     """
@@ -83,11 +95,12 @@ class Finished(msgspec.Struct, frozen=True):
     request_digest: str
     restored: int = 0
     body: dict[str, Any] | None = None
+    promised: int = 0
     expected: int = 0
     prefix: str = ""
 
 
-ModelEvent = TextDelta | ThinkingDelta | Notice | Retrying | Finished
+ModelEvent = TextDelta | ThinkingDelta | Notice | Retrying | Lost | Finished
 
 
 class Adapter(Protocol):

@@ -63,9 +63,11 @@ class AnthropicMessages:
                 async for event in events:
                     for neutral in reply.feed(event):
                         yield neutral
+            finished = reply.finish(rendered.digest_with(body), body)
         except Exception as error:
+            for lost in reply.lost():
+                yield lost
             raise translate(error, call) from error
-        finished = reply.finish(rendered.digest_with(body), body)
         self._last = (reply.id, request.messages) if reply.id else None
         yield finished
 

@@ -5,7 +5,16 @@ from typing import Any
 
 import msgspec
 
-from halo.models.adapter import Finished, ModelEvent, Notice, Request, StopReason, TextDelta, ThinkingDelta
+from halo.models.adapter import (
+    Finished,
+    Lost,
+    ModelEvent,
+    Notice,
+    Request,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+)
 from halo.models.call_arguments import sent_arguments
 from halo.models.event_reading import read_event
 from halo.models.failures import Call, broke_off, malformed
@@ -84,6 +93,9 @@ def _content(message: Message) -> list[dict[str, Any]]:
     if message.role == "user":
         # The protocol wants results before everything else; the sort is stable.
         blocks.sort(key=lambda b: b["type"] != "tool_result")
+    # Thoughts that led to nothing: a reply of the model must not end with one.
+    while blocks and blocks[-1]["type"] in ("thinking", "redacted_thinking"):
+        blocks.pop()
     return blocks
 
 
@@ -208,6 +220,20 @@ class MessagesStream:
             if value is not None:
                 setattr(self._usage, name, value)
 
+    def _counted(self) -> Usage:
+        usage = self._usage
+        return Usage(
+            uncached=usage.input_tokens or 0,
+            written=usage.cache_creation_input_tokens or 0,
+            read=usage.cache_read_input_tokens or 0,
+            output=usage.output_tokens or 0,
+        )
+
+    def lost(self) -> Iterator[Lost]:
+        """Say what was counted of a reply that failed, if anything: the prompt, before the first word."""
+        if (usage := self._counted()) != Usage():
+            yield Lost(usage, self._model)
+
     def finish(self, digest: str, body: dict[str, Any] | None = None) -> Finished:
         """Build the whole reply to `body`. Raises ProviderError when the stream ended before it did."""
         if not self._whole or self._stop is None:
@@ -215,16 +241,10 @@ class MessagesStream:
         blocks = tuple(
             b for _, part in sorted(self._parts.items()) if (b := self._finished(part)) is not None
         )
-        usage = self._usage
         return Finished(
             Message("assistant", blocks or (Text(""),)),
             _STOPS.get(self._stop, "end"),
-            Usage(
-                uncached=usage.input_tokens or 0,
-                written=usage.cache_creation_input_tokens or 0,
-                read=usage.cache_read_input_tokens or 0,
-                output=usage.output_tokens or 0,
-            ),
+            self._counted(),
             self._model,
             digest,
             body=body,

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from halo.files.prefixes import common_prefix
+
 _SHOWN = 48  # bytes of a side that are shown
 _BEFORE = 12  # of them before the difference
 
@@ -16,20 +18,8 @@ class ByteDifference(msgspec.Struct, frozen=True):
 
 def first_difference(before: bytes, after: bytes) -> ByteDifference:
     """Return the first difference of two UTF-8 texts; of equal ones, their end."""
-    at = _common(before, after)
+    at = common_prefix(before, after)
     return ByteDifference(at, _snippet(before, at), _snippet(after, at))
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """Return the length of the common beginning, by halves: comparing is much quicker than a loop."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _snippet(text: bytes, at: int) -> str:

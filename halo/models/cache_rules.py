@@ -4,6 +4,8 @@ Sources: the providers' guides to prompt caching; docs/explanation/caching.md te
 safe side: what is expected by mistake becomes a warning about nothing.
 """
 
+from typing import Literal
+
 import msgspec
 
 from halo.models.endpoints import is_own, normalise
@@ -20,8 +22,9 @@ class CacheRule(msgspec.Struct, frozen=True):
     `step`: hits come in multiples of it. `slack`: tokens that may be missing without being a loss.
     `settles`: seconds until what was sent is found. `tells`: the provider says what it wrote, so that read
     and written together are what it holds; else it holds the whole prompt. `keeps`: what is found again, the
-    `conversation`, or only what was `read` the last time (a prefix). `proven`: nothing is promised, so
-    nothing is expected before a hit was seen. `beyond`: the cache outlives this process.
+    `conversation`, or only a `resource` that the last call named (`Finished.promised`), whatever was read
+    beside it. `proven`: nothing is promised, so nothing is expected before a hit was seen. `beyond`: what the
+    cache of another process holds can be known.
     """
 
     life: float = 5 * _MINUTE
@@ -30,14 +33,16 @@ class CacheRule(msgspec.Struct, frozen=True):
     slack: int = 0
     settles: float = 0.0
     tells: bool = False
-    keeps: str = "conversation"
+    keeps: Literal["conversation", "resource"] = "conversation"
     proven: bool = False
     beyond: bool = True
 
-    def held(self, usage: Usage) -> int:
+    def held(self, usage: Usage, promised: int = 0) -> int:
         """Return how many tokens of a call are in the cache afterwards, as far as can be known."""
-        if self.keeps == "read" or (self.proven and not usage.read):
-            return usage.read
+        if self.keeps == "resource":
+            return promised
+        if self.proven and not usage.read:
+            return 0
         tokens = usage.read + usage.written if self.tells else usage.prompt
         return tokens - tokens % self.step if tokens >= self.minimum else 0
 
@@ -55,8 +60,12 @@ def rule_for(binding: Binding, capabilities: Capabilities) -> CacheRule | None:
         # The engine's slot: gone with the process, and the end of a prompt is always computed anew.
         return CacheRule(life=24 * _HOUR, slack=64, beyond=False)
     if provider == "gemini":
-        # Implicit hits are not promised; a CachedContent is read as a whole or not at all.
-        return CacheRule(life=_long(binding, 5 * _MINUTE, _HOUR), keeps="read", slack=64)
+        # Implicit hits are not promised. A CachedContent is read as a whole or not at all; whether another
+        # process named one does not stand in a log, but the adapter itself sees when one is gone.
+        if binding.cache == "off" or not capabilities.cache_marks:
+            return None
+        life = _long(binding, 5 * _MINUTE, _HOUR)
+        return CacheRule(life=life, keeps="resource", slack=64, beyond=False)
     if not is_own(provider, normalise(provider, binding.endpoint)):
         return _COMPATIBLE
     if provider == "deepseek":

@@ -85,14 +85,15 @@ class CacheWatch:
         last = self._last
         if now - last.began >= rule.life or now - last.ended < rule.settles:
             return 0
-        return rule.held(last.finished.usage) if _continues(last.request, request, rule) else 0
+        done = last.finished
+        return rule.held(done.usage, done.promised) if _continues(last.request, request, rule) else 0
 
     def _short(self, usage: Usage) -> bool:
         rule = self._rule
         if rule is None:
             return False
         # A resource that this call has made anew is what there was to read; its adapter says why.
-        found = usage.read + (usage.written if rule.keeps == "read" else 0)
+        found = usage.read + (usage.written if rule.keeps == "resource" else 0)
         return found < self._expected - rule.slack
 
     def _warning(self, request: Request, finished: Finished) -> str:
@@ -124,7 +125,7 @@ def _continues(last: Request, now: Request, rule: CacheRule) -> bool:
     if _shape(last) != _shape(now) or not _same_prefix(last.prefix, now.prefix):
         return False
     # Tuples compare their items by identity first.
-    return rule.keeps == "read" or now.history[: len(last.history)] == last.history
+    return rule.keeps == "resource" or now.history[: len(last.history)] == last.history
 
 
 def _same_prefix(last: Prefix, now: Prefix) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from halo.models.adapter import Finished, ModelEvent, StopReason, TextDelta, ThinkingDelta
+from halo.models.adapter import Finished, Lost, ModelEvent, StopReason, TextDelta, ThinkingDelta
 from halo.models.call_arguments import arguments_object
 from halo.models.call_ids import named
 from halo.models.event_reading import read_event
@@ -174,6 +174,11 @@ class ChatStream:
         if part.index is not None:
             self._at[part.index] = current
         return current
+
+    def lost(self) -> Iterator[Lost]:
+        """Say what was counted of a reply that failed, if anything."""
+        if self._usage != Usage():
+            yield Lost(self._usage, self._model)
 
     def finish(self, body: dict[str, Any] | None = None) -> Finished:
         """Build the whole reply to `body`. Raises ProviderError when the stream ended before it did."""

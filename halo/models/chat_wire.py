@@ -139,15 +139,16 @@ def _render(message: Message, *, dialect: Dialect) -> Iterator[Json]:
 
 
 def _assistant(message: Message, dialect: Dialect) -> Iterator[Json]:
-    rendered: Json = {"role": "assistant", "content": message.text}
-    if message.calls:
+    text, calls = message.text, message.calls
+    if not text and not calls:
+        return
+    rendered: Json = {"role": "assistant", "content": text}
+    if calls:
         rendered["tool_calls"] = [
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
-            for c in message.calls
+            for c in calls
         ]
-        rendered["content"] = message.text or None
-    if not rendered["content"] and not message.calls:
-        return
+        rendered["content"] = text or None
     if dialect.returns_thoughts:
         # Also an empty one: without the field the request is refused.
         rendered["reasoning_content"] = _own_thoughts(message)
@@ -164,6 +165,11 @@ def _own_thoughts(message: Message) -> str:
 
 
 def _user(message: Message) -> Iterator[Json]:
+    content = message.content
+    if len(content) == 1 and isinstance(content[0], Text):  # most are
+        if content[0].text:
+            yield {"role": "user", "content": content[0].text}
+        return
     pictures: list[Block] = []
     for block in message.content:
         if isinstance(block, ToolResult):

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
+from halo.errors import ProviderError
 from halo.models.adapter import ModelEvent, Notice, Request
 from halo.models.failures import Call, malformed
 from halo.models.gemini_cache import Index, naming
@@ -72,6 +73,8 @@ class Gemini:
                             yield event
             except Exception as error:
                 if held is None or begun or status_of(error) not in _DOUBTFUL:
+                    for lost in reply.lost():
+                        yield lost
                     raise failed(error, call) from error
                 held = await keeper.again(request, held, error)
             else:
@@ -79,7 +82,14 @@ class Gemini:
         keeper.settle()
         for notice in _said(keeper):
             yield notice
-        for event in reply.finish(body, written=held.written if held is not None else 0):
+        written, promised = (held.written, held.tokens) if held is not None else (0, 0)
+        try:
+            events = reply.finish(body, written=written, promised=promised)
+        except ProviderError:
+            for lost in reply.lost():
+                yield lost
+            raise
+        for event in events:
             yield event
 
     async def count(self, request: Request) -> int:

@@ -60,12 +60,9 @@ class Static(NamedTuple):
 def is_cacheable(request: Request) -> bool:
     """Say whether the prefix of a request can stand in a resource of its own.
 
-    A request that forbids calls needs a tool configuration, which must not stand beside the name of one. Few-
-    shots that end in a message which the history goes on cannot be told apart from it.
+    A request that forbids calls needs a tool configuration, which must not stand beside the name of one.
     """
-    prefix = request.prefix
-    joined = prefix.few_shots and request.history and prefix.few_shots[-1].role == request.history[0].role
-    return bool(prefix.static_prefix.strip()) and request.tool_choice != "none" and not joined
+    return bool(request.prefix.static_prefix.strip()) and request.tool_choice != "none"
 
 
 def static_content(prefix: Prefix, body: Json, few_shots: list[Json]) -> Static:
@@ -81,6 +78,15 @@ def static_content(prefix: Prefix, body: Json, few_shots: list[Json]) -> Static:
     rest = {name: value for name, value in content.items() if name != "systemInstruction"}
     tokens = estimate(prefix.static_prefix.encode()) + (estimate(canonical_json(rest)) if rest else 0)
     return Static(content, len(few_shots), tokens)
+
+
+def begins(body: Json, static: Static) -> bool:
+    """Say whether the rendered `body` begins with the few-shots of a cached content.
+
+    Those that end in a message which the history goes on cannot be told apart from it.
+    """
+    held: list[Json] = static.body.get("contents", [])
+    return bool(body["contents"][: static.contents] == held)
 
 
 def content_key(static: Static, *, model: str, endpoint: str, key: str) -> str:
@@ -116,8 +122,9 @@ def naming(body: Json, prefix: Prefix, held_contents: int, name: str) -> Json:
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is known of one prefix; times are seconds since the epoch.
 
-    `used`: when it was last sent in full. `name` and `until`: the resource, and the end of its life.
-    `refused`: none is to be made before.
+    `used`: when it was last sent in full. `name` and `until`: the resource, and the end of its life. `tokens`
+    are those in it, 0 where nobody said. `fixed`: it cannot be extended. `refused`: none is to be made
+    before.
     """
 
     format: int
@@ -126,6 +133,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     name: str = ""
     until: float = 0.0
     refused: float = 0.0
+    tokens: int = 0
+    fixed: bool = False
 
 
 Step = Literal["name", "extend", "make", "note", "none"]
@@ -137,13 +146,13 @@ def next_step(kept: Kept | None, cache: CacheTime, now: float) -> Step:
     A resource is made for a prefix that has been sent within its lifetime before: making one costs as much
     as sending it, and every hour of it costs, so a prompt that is sent once is better off without. `cache:
     1h` says that more turns will come: it is made at once. One that has less than half of its life is
-    extended, which costs one small request and saves making it anew.
+    extended, which costs one small request and saves making it anew; once that has failed, it ends in time.
     """
     if cache == "off":
         return "none"
     lives = LIVES[cache]
     if kept is not None and kept.name and kept.until > now + _MARGIN:
-        return "extend" if kept.until - now < lives / 2 else "name"
+        return "extend" if kept.until - now < lives / 2 and not kept.fixed else "name"
     if kept is not None and kept.refused > now:
         return "none"
     if cache == "1h":

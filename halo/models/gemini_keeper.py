@@ -15,6 +15,7 @@ from halo.models.gemini_cache import (
     Index,
     Kept,
     Static,
+    begins,
     content_key,
     is_cacheable,
     is_name,
@@ -43,12 +44,14 @@ _GONE = frozenset({403, 404})
 class Held(NamedTuple):
     """A cached content that a request may name, and how many of its contents are in it.
 
-    `written`: its tokens, where it was made for this call.
+    `tokens` are those in it, as the provider counted them; 0 where it did not. `written`: its tokens, where
+    it was made for this call.
     """
 
     name: str
     key: str
     static: Static
+    tokens: int
     written: int = 0
 
 
@@ -110,7 +113,7 @@ class Keeper:
         if minimum is None or cache == "off" or not is_cacheable(request):
             return None
         found = self._prefixes.of(request, body)
-        if found.static.tokens < minimum:
+        if found.static.tokens < minimum or not begins(body, found.static):
             return None
         kept, now = self._index.get(found.key), self._now()
         step = next_step(kept, cache, now)
@@ -120,7 +123,7 @@ class Keeper:
             self._index.put(Kept(FORMAT, found.key, used=now), now)
         if kept is None or step not in ("name", "extend"):
             return None
-        held = Held(kept.name, found.key, found.static)
+        held = Held(kept.name, found.key, found.static, kept.tokens)
         return await self._extend(held, kept, request) if step == "extend" else held
 
     async def again(self, request: Request, held: Held, error: Exception) -> Held | None:
@@ -166,9 +169,10 @@ class Keeper:
             self._note_refusal(key, _REFUSED)
             self.said.append("warning: gemini names no cached content that could be used")
             return None
-        self._index.put(Kept(FORMAT, key, used=begun, name=str(name), until=begun + lives), begun)
+        kept = Kept(FORMAT, key, used=begun, name=str(name), until=begun + lives, tokens=tokens)
+        self._index.put(kept, begun)
         self.said.append(f"gemini keeps {tokens:,} tokens of the prompt for {_spoken(request.binding.cache)}")
-        return Held(str(name), key, static, written=tokens or static.tokens)
+        return Held(str(name), key, static, tokens, written=tokens or static.tokens)
 
     async def _extend(self, held: Held, kept: Kept, request: Request) -> Held | None:
         lives, begun = LIVES[request.binding.cache], self._now()
@@ -178,6 +182,11 @@ class Keeper:
         except Exception as error:  # noqa: BLE001  # it still lives for a while, or it is gone
             if status_of(error) in _GONE:
                 return await self.again(request, held, error)
+            self._index.put(msgspec.structs.replace(kept, fixed=True), begun)
+            self.said.append(
+                "warning: gemini does not keep the cached prefix for longer, it will be made anew: "
+                + self._reason(error, request)
+            )
             return held
         self._index.put(msgspec.structs.replace(kept, until=begun + lives), begun)
         return held
@@ -186,13 +195,15 @@ class Keeper:
         status = status_of(error)
         passing = status is None or status == 429 or status >= 500
         self._note_refusal(key, _LATER if passing else _REFUSED)
-        if isinstance(error, TimeoutError):
-            why = f"no answer in {_PATIENCE} s"
-        else:
-            call = Call("gemini", self._client.endpoint, request.binding.model, self._client.key)
-            told: HaloError = failed(error, call)
-            why = told.message
+        why = self._reason(error, request)
         self.said.append(f"warning: the prefix is sent in full, gemini does not cache it: {why}")
+
+    def _reason(self, error: Exception, request: Request) -> str:
+        if isinstance(error, TimeoutError):
+            return f"no answer in {_PATIENCE} s"
+        call = Call("gemini", self._client.endpoint, request.binding.model, self._client.key)
+        told: HaloError = failed(error, call)
+        return told.message
 
     def _note_refusal(self, key: str, seconds: int) -> None:
         now = self._now()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from halo.errors import ProviderError
-from halo.models.adapter import Finished, ModelEvent, Notice, StopReason, TextDelta, ThinkingDelta
+from halo.models.adapter import Finished, Lost, ModelEvent, Notice, StopReason, TextDelta, ThinkingDelta
 from halo.models.call_ids import named
 from halo.models.event_reading import read_event
 from halo.models.failures import Call, broke_off, malformed
@@ -158,10 +158,18 @@ class GeminiStream:
             if value is not None:
                 setattr(self._usage, name, value)
 
-    def finish(self, body: dict[str, Any] | None = None, *, written: int = 0) -> tuple[ModelEvent, ...]:
+    def lost(self) -> Iterator[Lost]:
+        """Say what was counted of a reply that failed, if anything."""
+        if (usage := self._usage.neutral()) != Usage():
+            yield Lost(usage, self._model)
+
+    def finish(
+        self, body: dict[str, Any] | None = None, *, written: int = 0, promised: int = 0
+    ) -> tuple[ModelEvent, ...]:
         """Build the whole reply to `body`, the last of the events.
 
         `written`: tokens of a cached content that was made for this call; what it read of that was written.
+        `promised`: those of one that was named.
         Raises ProviderError when the stream ended before the reply did, or the model's reply is none.
         """
         if self._stop is None and not self._blocked:
@@ -174,7 +182,8 @@ class GeminiStream:
         if written:
             usage = msgspec.structs.replace(usage, written=usage.read, read=0)
         message = Message("assistant", content or (Text(""),))
-        return (*notices, Finished(message, stop, usage, self._model, self._digest, body=body))
+        finished = Finished(message, stop, usage, self._model, self._digest, body=body, promised=promised)
+        return (*notices, finished)
 
     def _stopped(self) -> tuple[StopReason, tuple[Notice, ...]]:
         reason = self._stop

@@ -98,13 +98,13 @@ class ContentRenderer:
         self._names: dict[str, str] = {}
 
     def __call__(self, message: Message) -> Iterator[Json]:
-        """Render one message; nothing for one without anything to send."""
+        """Render one message; nothing for one without anything to send, such as thoughts alone."""
         if message.role == "user":
             parts = list(self._user(message))
         else:
             self._names = {call.id: call.name for call in message.calls}
             parts = self._assistant(message)
-        if parts:
+        if any(map(_says_something, parts)):
             yield {"role": "user" if message.role == "user" else "model", "parts": parts}
 
     def _user(self, message: Message) -> Iterator[Json]:
@@ -153,6 +153,11 @@ def _said(block: Block) -> Json | None:
     if isinstance(block, Thinking) and (signed := _signed(block.provider_data)):
         return {"text": block.text, "thought": True, **signed}
     return None
+
+
+def _says_something(part: Json) -> bool:
+    """Tell a thought, or a signature without words, from what a message can consist of."""
+    return not part.get("thought") and ("text" not in part or bool(part["text"].strip()))
 
 
 def _signed(data: ProviderData | None) -> Json:

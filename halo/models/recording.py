@@ -8,7 +8,12 @@ from halo.errors import ProviderError, StartError
 from halo.files.atomic import replace_file
 from halo.models.adapter import Adapter, Finished, ModelEvent, Request, Retrying, TextDelta, ThinkingDelta
 from halo.models.disguise import Disguise
-from halo.models.recordings import Answer, Asked, answered, asked, encode, key_of, refused
+from halo.models.recordings import FORMAT, Answer, Recording, answered, encode, file_of, key_in, refused
+from halo.models.request_chain import Named, RequestChain
+
+# How many messages a recording may come after the one that it goes on from. Between two calls of a turn there
+# are two messages, between those of sessions that were recorded now and then some more.
+_FURTHEST = 32
 
 
 class RecordingAdapter:
@@ -22,9 +27,13 @@ class RecordingAdapter:
         self.inner = inner
         self._folder = folder
         self._disguise = disguise
+        self._chain = RequestChain(disguise)
         self._answers: dict[str, tuple[Answer, ...]] = {}
         try:
             os.makedirs(folder, exist_ok=True)
+            with os.scandir(folder) as entries:
+                files = (entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+                self._known = {key for name in files if (key := key_in(name)) is not None}
         except OSError as error:
             raise _unwritable(folder, error) from error
 
@@ -64,14 +73,24 @@ class RecordingAdapter:
         await self.inner.close()
 
     def _keep(self, request: Request, answer: Answer) -> None:
-        neutral: Asked = asked(request, self._disguise)
-        key = key_of(neutral)
+        named = self._chain.of(request)
+        key = named.key
         answers = (*self._answers.get(key, ()), answer)
         try:
-            replace_file(os.path.join(self._folder, f"{key}.json"), encode(neutral, answers))
+            replace_file(os.path.join(self._folder, file_of(key)), encode(self._recording(named, answers)))
         except OSError as error:
             raise _unwritable(self._folder, error) from error
         self._answers[key] = answers
+        self._known.add(key)
+
+    def _recording(self, named: Named, answers: tuple[Answer, ...]) -> Recording:
+        """Write only what is new of a conversation whose last request lies in the folder."""
+        messages = named.asked.messages
+        for new in range(1, min(len(messages), _FURTHEST + 1)):
+            # A request ends with what the user says.
+            if messages[-new - 1]["role"] == "user" and (key := named.key_before(new)) in self._known:
+                return Recording(FORMAT, answers, follows=key, messages=messages[-new:])
+        return Recording(FORMAT, answers, named.asked)
 
 
 def _unwritable(folder: str, error: OSError) -> StartError:

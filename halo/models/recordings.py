@@ -3,6 +3,9 @@
 A request is written as Halo knows it, not as a provider's protocol has it: the system text with its slots as
 they are written, tools, few-shots, messages, and what shapes the reply. No key, no header, no endpoint, no
 path of the machine. So a recording answers on another machine and another day, and its diff can be read.
+
+A conversation is written once: a request that goes on where another recording is names that one and holds
+only the messages that came since. Its name says the rest, being the digest of the whole request.
 """
 
 import re
@@ -19,12 +22,15 @@ from halo.records.artifacts import Binding
 from halo.records.messages import Message
 from halo.records.usage import Usage
 
-FORMAT = 1
+FORMAT = 2
+
+# In format 1 every file held the whole request.
+_READ = (1, FORMAT)
 
 # Bytes of a file that is read.
 LARGEST = 64 * 1024 * 1024
 
-_NAME = re.compile(r"[0-9a-f]{64}\.json")
+_KEY = re.compile(r"[0-9a-f]{64}")
 
 # How an error names the model's side (`halo.models.failures`).
 _WHERE = re.compile(r"\A(\w+) at https?://\S+(?= )")
@@ -83,21 +89,32 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
         return Finished(message, self.stop_reason, self.usage, self.model, digest)
 
 
-class Recording(msgspec.Struct, frozen=True):
-    """A file: a request, and its answers in the order in which they came in one run."""
+class Recording(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file: a request, and its answers in the order in which they came in one run.
+
+    Either the whole `request`, or the `messages` that came since that of the recording `follows`, which is
+    the same in all else.
+    """
 
     format: int
-    request: Asked
     answers: tuple[Answer, ...]
+    request: Asked | None = None
+    follows: str = ""
+    messages: list[dict[str, Any]] = []
 
 
 def asked(request: Request, disguise: Disguise) -> Asked:
     """Return a request as it is recorded and looked for."""
+    messages = disguise.cover(msgspec.to_builtins(request.history))
+    return msgspec.structs.replace(without_history(request, disguise), messages=messages)
+
+
+def without_history(request: Request, disguise: Disguise) -> Asked:
+    """Return all of a request but its messages."""
     prefix = request.prefix
     plain = {
         "tools": msgspec.to_builtins(prefix.tools),
         "few_shots": msgspec.to_builtins(prefix.few_shots),
-        "messages": msgspec.to_builtins(request.history),
         "options": _options(request.binding),
         "response_schema": request.response_schema,
     }
@@ -155,19 +172,28 @@ def key_of(request: Asked) -> str:
     return sha256(canonical_json(request))
 
 
-def encode(request: Asked, answers: tuple[Answer, ...]) -> bytes:
+def encode(recording: Recording) -> bytes:
     """Return the bytes of a file: sorted and indented, so that a diff shows what changed and no more."""
-    return readable_json(Recording(FORMAT, request, answers))
+    return readable_json(recording)
 
 
 def decode(data: bytes) -> Recording:
-    """Read a file. Raises `msgspec.MsgspecError` or ValueError for what is no recording of this format."""
+    """Read a file. Raises `msgspec.MsgspecError` or ValueError for what is no recording of a known format."""
     recording = msgspec.json.decode(data, type=Recording)
-    if recording.format != FORMAT:
-        raise ValueError(f"it has format {recording.format}; this version of Halo reads {FORMAT}")
+    if recording.format not in _READ:
+        raise ValueError(f"it has format {recording.format}; this version of Halo reads up to {FORMAT}")
+    goes_on = _KEY.fullmatch(recording.follows) is not None and bool(recording.messages)
+    if goes_on is (recording.request is not None):
+        raise ValueError("it holds neither a request nor what follows one")
     return recording
 
 
-def is_recording(name: str) -> bool:
-    """Tell whether a file's name is that of a recording."""
-    return _NAME.fullmatch(name) is not None
+def file_of(key: str) -> str:
+    """Return the file's name of a recording."""
+    return f"{key}.json"
+
+
+def key_in(name: str) -> str | None:
+    """Return the key in a file's name; None when it is not the name of a recording."""
+    key = name.removesuffix(".json")
+    return key if name == file_of(key) and _KEY.fullmatch(key) else None

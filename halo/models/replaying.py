@@ -1,21 +1,17 @@
 """`--replay DIR`: a model that answers from recordings. No key, no client, no network."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
-import msgspec
-
-from halo.errors import ProviderError, TreeError, UsageError
-from halo.files.roots import ConfinedRoot
+from halo.errors import ProviderError, UsageError
 from halo.models.adapter import ModelEvent, Request, TextDelta, ThinkingDelta
 from halo.models.disguise import Disguise
-from halo.models.recordings import LARGEST, Asked, Recording, asked, decode, is_recording, key_of
+from halo.models.recording_folder import RecordingFolder
+from halo.models.recordings import Asked, Recording, file_of, key_of
+from halo.models.request_chain import Named, RequestChain
 from halo.models.request_differences import Difference, difference
 from halo.records.artifacts import Segment
-
-# How much is searched for what comes near to a request that has no recording.
-_MOST_FILES = 1_000
-_MOST_BYTES = 256 * 1024 * 1024
+from halo.records.targets import Access
 
 _AGAIN = "record it again with --record, or make what differs the same in every run"
 
@@ -24,38 +20,44 @@ class Replay:
     """An adapter; the same request again gets the next answer that was recorded for it."""
 
     def __init__(
-        self, provider: str, folder: str, disguise: Disguise, segments: Sequence[Segment] = ()
+        self,
+        provider: str,
+        folder: str,
+        disguise: Disguise,
+        segments: Sequence[Segment] = (),
+        access: Access = "full",
     ) -> None:
-        """Take the binding's `provider`, and the `segments` of the prompt, to say where it differs.
+        """Take the binding's `provider`; the prompt's `segments` and `access` help to say where it differs.
 
         Raises UsageError when there is no such folder.
         """
         self.provider = provider
-        self._folder = folder
-        self._root = ConfinedRoot(folder)
+        self._folder = RecordingFolder(folder)
         self._disguise = disguise
-        self._segments = segments
+        self._chain = RequestChain(disguise)
+        self._segments, self._access = segments, access
         self._given: Counter[str] = Counter()
-        if self._root.kind("") != "dir":
+        if not self._folder.exists:
             raise UsageError(f"no recordings: {folder} is no folder", hint="make them with --record DIR")
 
     async def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """Run one call; see `Adapter.stream`. A refusal that was recorded is raised again."""
-        neutral = asked(request, self._disguise)
-        key = key_of(neutral)
-        recording = self._read(f"{key}.json")
+        named = self._chain.of(request)
+        key = named.key
+        recording = self._folder.read(key)
         if recording is None:
-            raise self._missing(neutral)
-        if key_of(recording.request) != key:
+            raise self._missing(named.asked)
+        if not _is_of(recording, named):
             raise ProviderError(
-                f"the recording {key}.json in {self._folder} holds another request than its name says",
+                f"the recording {file_of(key)} in {self._folder.path} holds another request than its name "
+                "says",
                 hint="record it again with --record",
             )
         number = self._given[key]
         if number >= len(recording.answers):
             raise ProviderError(
-                f"this request is made for the {number + 1}. time in this run; {key}.json in {self._folder} "
-                f"has {len(recording.answers)} answers",
+                f"this request is made for the {number + 1}. time in this run; {file_of(key)} in "
+                f"{self._folder.path} has {len(recording.answers)} answers",
                 hint=_AGAIN,
             )
         self._given[key] += 1
@@ -72,56 +74,36 @@ class Replay:
     async def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _read(self, name: str) -> Recording | None:
-        """Read a recording; None when there is none. Raises ProviderError for one that cannot be used."""
-        try:
-            data = self._root.read(name, LARGEST + 1)
-        except FileNotFoundError:
-            return None
-        except (OSError, TreeError) as error:
-            raise self._unusable(name, str(error)) from error
-        if len(data) > LARGEST:
-            raise self._unusable(name, f"it has more than {LARGEST:,} bytes")
-        try:
-            return decode(data)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise self._unusable(name, str(error)) from error
-
-    def _unusable(self, name: str, why: str) -> ProviderError:
-        return ProviderError(
-            f"the recording {name} in {self._folder} cannot be used: {why}",
-            hint="record it again with --record",
-        )
-
     def _missing(self, now: Asked) -> ProviderError:
         nearest: tuple[Difference, str] | None = None
         searched = 0
-        for name, recording in self._others():
+        for key, recorded in self._folder.requests():
             searched += 1
-            found = difference(recording.request, now, self._segments)
+            found = difference(recorded, now, self._segments, self._access)
             if found is not None and (nearest is None or found.near > nearest[0].near):
-                nearest = found, name
+                nearest = found, key
         if nearest is None:
             return ProviderError(
-                f"no recording in {self._folder} answers this request: there are none that can be read",
+                f"no recording in {self._folder.path} answers this request: there are none that can be read",
                 hint="make them with --record DIR",
             )
         return ProviderError(
-            f"no recording in {self._folder} answers this request; the nearest of {searched:,}, "
+            f"no recording in {self._folder.path} answers this request; the nearest of {searched:,}, "
             f"{nearest[1][:12]}….json, differs first in the {nearest[0]}",
-            hint=_AGAIN,
+            hint=nearest[0].hint or _AGAIN,
         )
 
-    def _others(self) -> Iterator[tuple[str, Recording]]:
-        """Yield recordings by name; those that cannot be used are no help and are passed over."""
-        names = sorted(e.name for e in self._root.entries("") if is_recording(e.name) and e.kind == "file")
-        room = _MOST_BYTES
-        for name in names[:_MOST_FILES]:
-            try:
-                data = self._root.read(name, min(LARGEST, room) + 1)
-                room -= len(data)
-                if room < 0:
-                    return
-                yield name, decode(data)
-            except (OSError, TreeError, msgspec.MsgspecError, ValueError, RecursionError):
-                continue
+
+def _is_of(recording: Recording, named: Named) -> bool:
+    """Tell whether a recording holds the request that its name says.
+
+    Of one that goes on from another that other one is not needed: the names of both say what it holds.
+    """
+    if recording.request is not None:
+        return key_of(recording.request) == named.key
+    new, messages = len(recording.messages), named.asked.messages
+    return (
+        new < len(messages)
+        and recording.messages == messages[-new:]
+        and recording.follows == named.key_before(new)
+    )

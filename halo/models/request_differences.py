@@ -8,32 +8,47 @@ import msgspec
 from halo.files.canonical import canonical_json
 from halo.models.byte_differences import first_difference
 from halo.models.recordings import Asked
+from halo.models.tool_differences import tool_difference
 from halo.records.artifacts import Segment
+from halo.records.targets import Access
+
+_ALLOW = "allow this workspace what its tools need (halo trust), or record it again with the access of here"
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The first difference. `near` is the larger, the later it comes."""
+    """The first difference. `near` is the larger, the later it comes. `hint` says what may help."""
 
     near: tuple[int, int, int]
-    where: str
-    recorded: str
-    now: str
+    told: str
+    hint: str = ""
 
     def __str__(self) -> str:
-        return f"{self.where}: recorded {self.recorded}, now {self.now}"
+        return self.told
 
 
-def difference(recorded: Asked, now: Asked, segments: Sequence[Segment] = ()) -> Difference | None:
-    """Return the first difference; None when there is none. `segments` are those of today's prompt."""
+def difference(
+    recorded: Asked, now: Asked, segments: Sequence[Segment] = (), access: Access = "full"
+) -> Difference | None:
+    """Return the first difference; None when there is none.
+
+    `segments` are those of today's prompt, `access` is the one that it is for.
+    """
     for rank, (name, old, new) in enumerate(_parts(recorded, now)):
         if old == new:
             continue
+        if name == "tool" and (tools := tool_difference(old, new, access)) is not None:
+            near = (rank, _agreeing(old, new), 0)
+            return Difference(near, f"tools: {tools.told}", _ALLOW if tools.refused else "")
         if isinstance(old, list) and isinstance(new, list):
             return _in_list(rank, name, old, new)
         found = first_difference(_bytes(old), _bytes(new))
         where = f"{name}, {_segment(found.at, segments)}byte {found.at:,}" if name == "system text" else name
-        return Difference((rank, 0, found.at), where, found.before, found.after)
+        return _between((rank, 0, found.at), where, found.before, found.after)
     return None
+
+
+def _between(near: tuple[int, int, int], where: str, recorded: str, now: str) -> Difference:
+    return Difference(near, f"{where}: recorded {recorded}, now {now}")
 
 
 def _parts(recorded: Asked, now: Asked) -> list[tuple[str, Any, Any]]:
@@ -51,17 +66,23 @@ def _parts(recorded: Asked, now: Asked) -> list[tuple[str, Any, Any]]:
 
 
 def _in_list(rank: int, name: str, old: list[dict[str, Any]], new: list[dict[str, Any]]) -> Difference:
-    for index, (before, after) in enumerate(zip(old, new, strict=False)):
-        if before != after:
-            found = first_difference(_bytes(before), _bytes(after))
-            where = f"{name} {index + 1}{_title(after)}, byte {found.at:,} of its JSON"
-            return Difference((rank, index, found.at), where, found.before, found.after)
-    index = min(len(old), len(new))
+    index = _agreeing(old, new)
+    if index < min(len(old), len(new)):
+        before, after = old[index], new[index]
+        found = first_difference(_bytes(before), _bytes(after))
+        where = f"{name} {index + 1}{_title(after)}, byte {found.at:,} of its JSON"
+        return _between((rank, index, found.at), where, found.before, found.after)
     longer = new if len(new) > len(old) else old
     where = f"{name} {index + 1}{_title(longer[index])}"
     there = first_difference(_bytes(longer[index]), b"").before
     sides = ("none", there) if longer is new else (there, "none")
-    return Difference((rank, index, 0), where, *sides)
+    return _between((rank, index, 0), where, *sides)
+
+
+def _agreeing(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> int:
+    """Return how many items at the beginning of both are the same."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((i for i, (before, after) in pairs if before != after), min(len(old), len(new)))
 
 
 def _title(item: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from halo.errors import HaloError
-from halo.models.adapter import Finished, ModelEvent, Notice, StopReason, TextDelta, ThinkingDelta
+from halo.models.adapter import Finished, Lost, ModelEvent, Notice, StopReason, TextDelta, ThinkingDelta
 from halo.models.call_ids import named
 from halo.models.event_reading import read_event
 from halo.models.failures import STATUS_OF, Call, broke_off, from_status, in_stream, malformed
@@ -49,6 +49,7 @@ class ResponseStream:
         self._call, self._digest, self._bound, self._origin = call, digest, bound, origin
         self._items: dict[int | str, _Gathered] = {}
         self._response: Response | None = None
+        self._usage = Usage()
         self._refused = False
         self._model = ""
 
@@ -113,6 +114,8 @@ class ResponseStream:
 
     def _end(self, event: Event) -> Iterator[ModelEvent]:
         response = event.response or Response()
+        if response.usage is not None:
+            self._usage = response.usage.neutral()
         if event.type == "response.failed" or response.error is not None:
             raise self._failed(response.error or Failure())
         self._response = response
@@ -129,6 +132,11 @@ class ResponseStream:
         # A code that is not known is a bad request: a picture that cannot be read, and the like.
         return from_status(STATUS_OF.get(code, 400), body, self._call)
 
+    def lost(self) -> Iterator[Lost]:
+        """Say what was counted of a reply that failed, if anything."""
+        if self._usage != Usage():
+            yield Lost(self._usage, self._model)
+
     def finish(self, body: dict[str, Any] | None = None) -> Finished:
         """Build the whole reply to `body`. Raises ProviderError when the stream ended before it did."""
         response = self._response
@@ -136,11 +144,10 @@ class ResponseStream:
             raise broke_off(self._call)
         gathered = [g for _, g in sorted(self._items.items(), key=_place)]
         content = named((block for g in gathered for block in self._blocks(g)), self._digest)
-        usage = response.usage.neutral() if response.usage is not None else Usage()
         return Finished(
             Message("assistant", content or (Text(""),)),
-            self._stop(response, gathered, usage),
-            usage,
+            self._stop(response, gathered, self._usage),
+            self._usage,
             self._model,
             self._digest,
             body=body,

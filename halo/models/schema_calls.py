@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from halo.errors import ProviderError, StartError
-from halo.models.adapter import Adapter, Finished, ModelEvent, Request, TextDelta
+from halo.models.adapter import Adapter, Finished, Lost, ModelEvent, Request, TextDelta
 from halo.models.call_arguments import arguments_object
 from halo.models.spelt_calls import Spelling, reply_schema
 from halo.records.messages import Message, Text, Thinking, ToolCall, ToolResult
@@ -54,7 +54,11 @@ class SchemaCalls:
                     if new := reading.add(event.text):
                         yield TextDelta(new)
                 elif isinstance(event, Finished):
-                    message, stop = _read(event, reading, call_id)
+                    try:
+                        message, stop = _read(event, reading, call_id)
+                    except ProviderError:
+                        yield Lost(event.usage, event.model)
+                        raise
                     # What was not streamed as it came (half a call, a refusal) is said at the end, so that
                     # the deltas together are always the message's text.
                     if rest := message.text[len(reading.said) :]:

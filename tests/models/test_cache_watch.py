@@ -43,13 +43,15 @@ class Conversation:
         """Make a call; returns (expected, warning or None)."""
         self.now += after
         prefix = Prefix(system, "You", tuple(tools), fingerprint=fields.pop("fingerprint", "f"))
+        promised = fields.pop("promised", 0)
         binding = Binding("openai", "m", **fields)
         request = Request(prefix, tuple(history), binding)
         expected = self.watch.expect(request, self.now)
         body = chat_body(request, self.rendering.of(request.messages).messages, OPENAI)
         usage = Usage(uncached=prompt - read - written, written=written, read=read, output=5)
         self.now += 1.0
-        notice = self.watch.seen(Finished(assistant("x"), "end", usage, "m", "", body=body), self.now)
+        finished = Finished(assistant("x"), "end", usage, "m", "", body=body, promised=promised)
+        notice = self.watch.seen(finished, self.now)
         return expected, notice.text if notice else None
 
 
@@ -144,11 +146,21 @@ class TestRules:
         assert expected == 2176
         assert warning is not None
 
-    def test_gemini_holds_what_it_read_the_last_time(self):
-        talk = Conversation(self.rule("gemini"))
+    def test_gemini_promises_a_resource_and_no_implicit_hit(self):
+        talk = Conversation(self.rule("gemini", MARKS))
         talk.call(*ONE, read=1500)
-        assert talk.call(user("something else"), read=1500) == (1500, None)
-        assert talk.call(user("something else"), read=0)[1] is not None
+        assert talk.call(*TWO, read=0) == (0, None)
+        assert talk.call(*TWO, read=1500, promised=1500) == (0, None)
+        assert talk.call(user("something else"), read=1700, promised=1500) == (1500, None)
+        expected, warning = talk.call(user("something else"), read=0)
+        assert expected == 1500
+        assert warning is not None
+
+    @pytest.mark.parametrize(
+        ("capabilities", "fields"), [(KNOWN, {}), (Capabilities(cache_marks=False), {}), (MARKS, {"cache": "off"})]
+    )  # fmt: skip
+    def test_gemini_without_resources_promises_nothing(self, capabilities, fields):
+        assert self.rule("gemini", capabilities, **fields) is None
 
     def test_deepseek_is_given_time_to_settle(self):
         talk = Conversation(self.rule("deepseek"))
@@ -160,7 +172,7 @@ class TestRules:
         kept = msgspec.structs.replace(KNOWN, cache_retention=True)
         assert self.rule("openai", kept).life == 300
         assert self.rule("openai", kept, cache="1h").life == 24 * 3600
-        assert self.rule("gemini", cache="1h").life == 3600
+        assert self.rule("gemini", MARKS, cache="1h").life == 3600
 
 
 class TestLosses:

@@ -178,15 +178,23 @@ class TestWhenOneIsMade:
     def test_making_one_is_not_taken_for_a_loss(self, server, desk):
         prefix = Prefix(STATIC + SLOT, STATIC, (READ,), (), "f" * 64)
         turn = Request(prefix, (user("Hi"),), Binding("gemini", MODEL))
-        watch = CacheWatch(rule_for(turn.binding, Capabilities()))
+        watch = CacheWatch(rule_for(turn.binding, Capabilities(cache_marks=True)))
         adapter = WatchedAdapter(desk.adapter(), watch, lambda: server.now)
-        hit = {"promptTokenCount": 700, "cachedContentTokenCount": 600, "candidatesTokenCount": 1}
+        hit = {"promptTokenCount": 9000, "cachedContentTokenCount": 8000, "candidatesTokenCount": 1}
         server.says(chunk(text("a"), stop="STOP", usage=hit))  # by itself, which nobody promises
-        for expected, read in ((0, True), (600, False), (0, True)):
+        figures = []
+        for _ in range(3):
             events = run_turn(adapter, turn)
-            done = outcome(events)[1]
-            assert (done.expected, done.usage.read > 0) == (expected, read)
+            figures.append(outcome(events)[1])
             assert not [n for n in notices(events) if "should have come" in n]
+        full, made, named = figures
+        assert (full.expected, full.usage.read) == (0, 8000)
+        assert (made.expected, made.usage.read) == (0, 0)
+        assert named.expected == named.usage.read == made.usage.written
+
+    def test_another_process_knows_how_much_is_in_it(self, server, desk):
+        written = desk.turn(binding=HOUR)[1].usage.written
+        assert desk.turn(binding=HOUR)[1].promised == written
 
 
 class TestWhatIsInIt:
@@ -375,6 +383,39 @@ class TestThatNoTurnFails:
         server.now += 3000
         desk.turn(binding=HOUR)
         assert len(server.kept()) == 2
+
+    @pytest.mark.parametrize(
+        "refusal", [invalid("ttl cannot be changed"), Refused(503, "UNAVAILABLE", f"busy {KEY}")]
+    )
+    def test_one_that_cannot_be_extended_is_told_once_and_named_until_it_ends(self, server, desk, refusal):
+        desk.turn(binding=HOUR)
+        server.now += 3000
+        server.extending = [refusal] * 9
+        told = [notices(desk.turn(binding=HOUR)[0]) for _ in range(3)]
+        assert [len(t) for t in told] == [1, 0, 0]
+        assert told[0][0].startswith("warning: gemini does not keep the cached prefix for longer")
+        assert KEY not in told[0][0]
+        assert len([a for a in server.asked if a.method == "PATCH"]) == 1
+        assert all(b["cachedContent"] == "cachedContents/made-1" for b in server.generated())
+        server.now += 600
+        desk.turn(binding=HOUR)
+        assert server.generated()[-1]["cachedContent"] == "cachedContents/made-2"
+        assert not desk.index().fixed
+
+    def test_without_a_folder_an_adapter_remembers_for_its_life(self, server, desk):
+        adapter = desk.adapter()
+        desk.turn(binding=HOUR, adapter=adapter)
+        server.now += 3000
+        server.extending = [invalid("no")] * 9
+        folder = os.path.join(desk.cache, "gemini")
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+        with open(folder, "w", encoding="utf-8"):
+            pass
+        for _ in range(3):
+            desk.turn(binding=HOUR, adapter=adapter)
+        assert len([a for a in server.asked if a.method == "PATCH"]) == 1
 
     def test_one_that_is_gone_at_once_is_given_up_for_an_hour(self, server, desk):
         server.says(GONE)

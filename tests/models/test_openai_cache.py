@@ -27,8 +27,7 @@ def asked(*, system=f"{STATIC}Now: noon.", static=STATIC, fingerprint=FINGERPRIN
 @pytest.fixture
 def own(monkeypatch):
     """The scripted server counts as OpenAI's own endpoint."""
-    for module in ("openai_chat", "openai_responses"):
-        monkeypatch.setattr(f"halo.models.{module}.is_own", lambda *_: True)
+    monkeypatch.setattr("halo.models.openai_endpoint.is_own", lambda *_: True)
 
 
 def sent(scripted, turn, *, api, **options):

@@ -15,8 +15,10 @@ from halo.models.adapter import Finished, Notice, Request, Retrying, TextDelta, 
 from halo.models.disguise import Disguise
 from halo.models.prefix import Prefix
 from halo.models.recording import RecordingAdapter
-from halo.models.recordings import asked, decode, encode, key_of
+from halo.models.recording_folder import RecordingFolder
+from halo.models.recordings import FORMAT, Recording, asked, decode, encode, key_of
 from halo.models.replaying import Replay
+from halo.models.request_chain import RequestChain
 from halo.models.request_differences import difference
 from halo.records.artifacts import Binding, Segment
 from halo.records.messages import Message, ProviderData, Text, Thinking, ToolCall, ToolResult, user
@@ -199,8 +201,8 @@ class TestKeys:
 
     def test_a_file_is_the_same_bytes_each_time_and_reads_back(self):
         neutral = asked(request(), PLAIN)
-        data = encode(neutral, ())
-        assert data == encode(asked(request(), PLAIN), ())
+        data = encode(Recording(FORMAT, (), neutral))
+        assert data == encode(Recording(FORMAT, (), asked(request(), PLAIN)))
         assert decode(data).request == neutral
         assert key_of(decode(data).request) == key_of(neutral)
 
@@ -292,7 +294,7 @@ class TestMisses:
     @pytest.mark.parametrize(
         ("changed", "where"),
         [
-            (request(tools=[LISTABLE_TOOLS["grep"]]), "tool 1 (grep): recorded none"),
+            (request(tools=[LISTABLE_TOOLS["grep"]]), "tools: recorded with other tools: grep is new here"),
             (request(temperature=0.5), "options: recorded"),
             (request(model="n"), "model: recorded 'm', now 'n'"),
             (request(user("Hi"), Message("assistant", (Text("1"),)), user("x")), "message 2 (assistant): recorded none"),
@@ -320,7 +322,7 @@ class TestMisses:
         (tmp_path / "notes.txt").write_text("mine")
         assert "the nearest of 1" in miss(tmp_path, request(user("Other")))
         good = file.read_bytes()
-        for bad in (good[:-20], b"[" * 100_000, good.replace(b'"format": 1', b'"format": 2'), b""):
+        for bad in (good[:-20], b"[" * 100_000, good.replace(b'"format": 2', b'"format": 3'), b""):
             file.write_bytes(bad)
             assert "cannot be used" in miss(tmp_path, request())
         file.write_bytes(good.replace(b'"Hi"', b'"Ho"'))
@@ -348,3 +350,169 @@ def test_a_refusal_is_recorded_without_the_endpoint(tmp_path):
         ProviderError, match=r"openai rejects the request \(400\): see https://docs\.example/ now"
     ):
         replay(tmp_path, request())
+
+
+def conversation(turns, first="Hi"):
+    """The requests of a conversation, and what the model says to each."""
+    history, out = (), []
+    for n in range(turns):
+        history = (*history, user(first if n == 0 else f"Question {n}"))
+        out.append((request(*history), says(f"Answer {n}")))
+        history = (*history, Message("assistant", (Text(f"Answer {n}"),)))
+    return out
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+def file_of(folder, one):
+    return folder / f"{key_of(asked(one, PLAIN))}.json"
+
+
+BEFORE = """{"answers": [{"message": {"content": [{"text": "Hello.", "type": "text"}], "role": "assistant"},
+"model": "m-2026", "said": [{"kind": "text", "pieces": ["Hel", "lo."]}],
+"usage": {"output": 2, "read": 7, "uncached": 3}}], "format": 1, "request": {"messages":
+[{"content": [{"text": "Hi", "type": "text"}], "role": "user"}], "model": "m", "options": {"max_tokens": 4096,
+"seed": 7, "temperature": 0.0}, "provider": "openai", "system": ["Be brief. {{now}}\\n"]}}"""
+
+
+class TestLongConversations:
+    def test_a_file_holds_what_came_since_the_last_one(self, tmp_path):
+        calls = conversation(3)
+        record(tmp_path, *calls)
+        first, _, third = (json.loads(file_of(tmp_path, one).read_text()) for one, _ in calls)
+        assert [m["content"][0]["text"] for m in first["request"]["messages"]] == ["Hi"]
+        assert sorted(third) == ["answers", "follows", "format", "messages"]
+        assert third["follows"] == key_of(asked(calls[1][0], PLAIN))
+        assert [m["content"][0]["text"] for m in third["messages"]] == ["Answer 1", "Question 2"]
+
+    def test_what_an_exchange_costs_does_not_grow(self, tmp_path):
+        calls = conversation(40)
+        record(tmp_path, *calls)
+        sizes = [len(file_of(tmp_path, one).read_bytes()) for one, _ in calls]
+        assert max(sizes[1:]) - min(sizes[1:]) < 10
+
+    def test_they_are_the_same_whether_one_process_records_them_or_many(self, tmp_path):
+        calls = conversation(5)
+        record(tmp_path / "one", *calls)
+        for call in calls:
+            record(tmp_path / "many", call)
+        assert contents(tmp_path / "one") == contents(tmp_path / "many")
+        record(tmp_path / "one", *calls)
+        assert contents(tmp_path / "one") == contents(tmp_path / "many")
+
+    def test_all_of_it_is_answered_again(self, tmp_path):
+        calls = conversation(5)
+        record(tmp_path, *calls)
+        came = replay(tmp_path, *(one for one, _ in calls))
+        assert [events[-1].message.text for events in came] == [f"Answer {n}" for n in range(5)]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            lambda one: msgspec.structs.replace(one, response_schema={"type": "object"}),
+            lambda one: msgspec.structs.replace(one, history=(user("Else"), *one.history[1:])),
+            lambda one: msgspec.structs.replace(one, history=(user("Hi"), *one.history[-1:] * 40)),
+        ],
+    )
+    def test_what_goes_on_from_nothing_that_is_there_is_whole(self, tmp_path, other):
+        (first, said), (second, _) = conversation(2)
+        record(tmp_path, (first, said), (other(second), says("x")))
+        assert json.loads(file_of(tmp_path, other(second)).read_text())["request"]
+
+    def test_a_shortened_conversation_begins_anew_and_goes_on(self, tmp_path):
+        summary = (user("Summary"), Message("assistant", (Text("Well."),)), user("And now?"))
+        calls = [
+            *conversation(3),
+            (request(*summary), says("a")),
+            (request(*summary, *summary[1:]), says("b")),
+        ]
+        record(tmp_path, *calls)
+        kinds = ["follows" in json.loads(file_of(tmp_path, one).read_text()) for one, _ in calls]
+        assert kinds == [False, True, True, False, True]
+        assert replay(tmp_path, *(one for one, _ in calls))[-1][-1].message.text == "b"
+
+    def test_an_exchange_is_answered_also_where_the_one_before_it_is_gone(self, tmp_path):
+        calls = conversation(3)
+        record(tmp_path, *calls)
+        for one, _ in calls[:2]:
+            file_of(tmp_path, one).unlink()
+        [came] = replay(tmp_path, calls[2][0])
+        assert came[-1].message.text == "Answer 2"
+
+    def test_a_miss_looks_into_whole_requests(self, tmp_path):
+        calls = conversation(3)
+        record(tmp_path, *calls)
+        changed = (*calls[2][0].history[:-1], user("Question two"))
+        said = miss(tmp_path, request(*changed))
+        assert "the nearest of 3" in said
+        assert "message 5 (user), byte" in said
+        file_of(tmp_path, calls[1][0]).unlink()
+        assert "the nearest of 1" in miss(tmp_path, request(*changed))
+
+    def test_what_was_put_together_by_hand_is_not_believed(self, tmp_path):
+        calls = conversation(3)
+        record(tmp_path, *calls)
+        file = file_of(tmp_path, calls[2][0])
+        good = file.read_text()
+        first = key_of(asked(calls[0][0], PLAIN))
+        for bad in (
+            good.replace("Question 2", "Question 3"),
+            good.replace(json.loads(good)["follows"], first),
+        ):
+            file.write_text(bad)
+            assert "another request than its name says" in miss(tmp_path, calls[2][0])
+        for bad in (
+            good.replace(json.loads(good)["follows"], "../x"),
+            json.dumps({"format": 2, "answers": []}),
+        ):
+            file.write_text(bad)
+            assert "cannot be used" in miss(tmp_path, calls[2][0])
+
+    def test_recordings_that_go_round_in_a_circle_are_passed_over(self, tmp_path):
+        new = [msgspec.to_builtins(user("x"))]
+        for key, follows in (("a" * 64, "b" * 64), ("b" * 64, "a" * 64), ("c" * 64, "c" * 64)):
+            recording = Recording(FORMAT, (), follows=follows, messages=new)
+            (tmp_path / f"{key}.json").write_bytes(encode(recording))
+        assert "there are none that can be read" in miss(tmp_path, request())
+        assert list(RecordingFolder(str(tmp_path)).requests()) == []
+
+    def test_recordings_of_format_1_answer_as_before(self, tmp_path):
+        (tmp_path / f"{KNOWN_KEY}.json").write_text(BEFORE)
+        known = request(user("Hi"), temperature=0.0, seed=7)
+        [came] = replay(tmp_path, known)
+        assert [e.text for e in came[:-1]] == ["Hel", "lo."]
+        assert came[-1].usage == USAGE
+        assert "message 1 (user)" in miss(tmp_path, request(user("Ho"), temperature=0.0, seed=7))
+
+    def test_a_new_recording_goes_on_from_one_of_format_1(self, tmp_path):
+        (tmp_path / f"{KNOWN_KEY}.json").write_text(BEFORE)
+        longer = (user("Hi"), Message("assistant", (Text("Hello."),)), user("Bye"))
+        one = request(*longer, temperature=0.0, seed=7)
+        record(tmp_path, (one, says("Bye.")))
+        assert json.loads(file_of(tmp_path, one).read_text())["follows"] == KNOWN_KEY
+        assert "message 3 (user)" in miss(tmp_path, request(*longer[:2], user("?"), temperature=0.0, seed=7))
+
+
+words = st.lists(st.sampled_from(["a", "", "/home/x", 'ü"\n']), min_size=1, max_size=7)
+
+
+@given(st.lists(words, min_size=1, max_size=4), st.booleans(), st.data())
+def test_a_name_is_the_digest_of_the_whole_request_also_where_a_part_of_it_was_known(several, shots, data):
+    """Names stay what they were when every file held a whole request."""
+    disguise = Disguise({"root": "/home/x"})
+    chain = RequestChain(disguise)
+    for texts in several:
+        history = tuple(Message("assistant" if n % 2 else "user", (Text(t),)) for n, t in enumerate(texts))
+        one = request(*history, tools=[LISTABLE_TOOLS["grep"]])
+        if shots:
+            one = msgspec.structs.replace(
+                one, prefix=msgspec.structs.replace(one.prefix, few_shots=(user("/home/x"),))
+            )
+        named = chain.of(one)
+        assert named.asked == asked(one, disguise)
+        assert named.key == key_of(asked(one, disguise))
+        back = data.draw(st.integers(0, len(history)))
+        before = msgspec.structs.replace(one, history=history[: len(history) - back])
+        assert named.key_before(back) == key_of(asked(before, disguise))

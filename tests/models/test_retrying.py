@@ -15,7 +15,7 @@ from turning import outcome, request
 
 from halo.errors import ProviderError
 from halo.models import bounded
-from halo.models.adapter import Finished, Retrying, TextDelta
+from halo.models.adapter import Finished, Lost, Retrying, TextDelta
 from halo.models.anthropic_messages import AnthropicMessages
 from halo.models.bounded import Meter
 from halo.models.failures import Call, from_status
@@ -25,6 +25,7 @@ from halo.models.retrying import Patience, RetryingAdapter
 from halo.models.schema_calls import SchemaCalls
 from halo.records.messages import ToolCall, user
 from halo.records.tools import LISTABLE_TOOLS
+from halo.records.usage import Usage
 from halo.runner.calls import fresh_ids
 
 KEY = "sk-very-secret-0123456789"
@@ -207,8 +208,8 @@ class TestWhatPassesIsTriedAgain:
         script = [answer(200, [*messages("Half an", done=False), event]), answer(200, messages("Whole"))]
         events, error, _, _ = through(anthropic_adapter, script)
         assert error is None
-        assert events[0] == TextDelta("Half an")
-        assert "Overloaded" in events[1].reason
+        assert events[:2] == [TextDelta("Half an"), Lost(Usage(uncached=3, output=1), "m")]
+        assert "Overloaded" in events[2].reason
         assert said(events) == "Whole"
 
     @pytest.mark.parametrize(
