@@ -3,7 +3,8 @@
     HaloError                     exit 1   something failed
     ├── UsageError                exit 2   the user's mistake: a wrong name, option or place
     │   ├── NoWorkspaceError               no `.halo/` here or above
-    │   └── UnknownNameError               no such agent, session, model ...; names near misses
+    │   ├── UnknownNameError               no such agent, session, model ...; names near misses
+    │   └── SessionKeyError                a session key that is malformed, reserved or lacks a peer
     ├── StartError                exit 3   could not start on this machine
     │   ├── MissingKeyError                a provider's key is not set
     │   ├── MissingEngineError             an optional part is not installed
@@ -15,6 +16,7 @@
     ├── BusyError                 exit 1   another process, or another turn, has what is needed
     ├── BudgetError               exit 1   a budget is used up
     ├── PinError                  exit 1   bytes are not the ones that were asked for (digest mismatch)
+    ├── DeliveryError             exit 1   a channel did not take a message
     └── ProviderError             exit 1   the model's side refused, broke off or could not be reached
 
 Each says what is wrong, where, and what to do. What is tolerated is a diagnostic instead
@@ -72,6 +74,10 @@ class UnknownNameError(UsageError):
         """Build the message for an unknown `name` of `kind`; near misses from `known` are named."""
         hint = near_miss_hint(name, known)
         return cls(f"unknown {kind} {name!r}", hint=hint)
+
+
+class SessionKeyError(UsageError):
+    """A session key that is malformed or reserved, or a message without the id that its key needs."""
 
 
 class StartError(HaloError):
@@ -137,6 +143,26 @@ class ProviderError(HaloError):
     ) -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
+        self.retry_after = retry_after
+
+
+class DeliveryError(HaloError):
+    """A channel did not take a message.
+
+    `passes`: it may take the same message later. `retry_after` is how many seconds the other side asks to
+    wait, None where it names none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        passes: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.passes = passes
         self.retry_after = retry_after
 
 

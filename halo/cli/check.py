@@ -6,6 +6,7 @@ import sys
 import click
 
 from halo.cli.common import open_builder, workspace_option
+from halo.errors import LayerError, TreeError
 
 
 @click.command("check")
@@ -45,14 +46,21 @@ def command(
     docs/reference/diagnostics.md.
     """
     from halo.checks import reports
-    from halo.checks.checking import check
+    from halo.checks.broken import broken
+    from halo.checks.checking import Report, check
     from halo.checks.subject import take
     from halo.cli.tokens import offline_counter
     from halo.version import __version__
 
     places = open_builder(workspace).places
-    subject = take(places.tree() if with_global else places.shared_tree(), agents)
-    report = check(subject, budget, offline_counter())
+    try:
+        subject = take(places.tree() if with_global else places.shared_tree(), agents)
+        report = check(subject, budget, offline_counter())
+    except (LayerError, TreeError) as error:
+        # Nothing can be looked at: settings are broken. Programs get a document all the same.
+        if form == "text":
+            raise
+        report = Report((broken(error),), suppressed=0)
     match form:
         case "json":
             text = reports.as_json(report)

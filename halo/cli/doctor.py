@@ -117,7 +117,7 @@ def _first_line(error: HaloError) -> str:
 def _keys(workspace: str | None) -> list[Finding]:
     from halo.files.tree import DiskTree
     from halo.models.opening import KEY_VARIABLES
-    from halo.sessions.keys import provider_key
+    from halo.sessions.provider_keys import provider_key
     from halo.workspace.locate import halo_home
     from halo.workspace.places import find_places
     from halo.workspace.trust import Grants, read_grants

@@ -13,6 +13,7 @@ _GITIGNORE = b"""\
 /artifacts/
 /build/
 /sessions/
+/outbox/
 /traces/
 /batch/
 /evo/*

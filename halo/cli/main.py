@@ -1,12 +1,12 @@
 """The `halo` command: commands are imported when they are called, errors become messages."""
 
-import importlib
 import io
 import sys
 from collections.abc import Sequence
 
 import click
 
+from halo.cli.late import LateGroup
 from halo.cli.quick import reader_gone
 from halo.errors import HaloError
 from halo.version import __version__
@@ -26,42 +26,21 @@ _COMMANDS = {
     "model": "halo.cli.model",
     "prompt": "halo.cli.prompt",
     "run": "halo.cli.run",
+    "send": "halo.cli.send",
     "schema": "halo.cli.schema",
+    "session": "halo.cli.session",
     "settings": "halo.cli.settings",
     "skill": "halo.cli.enabling:skill",
     "trust": "halo.cli.trust",
     "watch": "halo.cli.watch",
     "why": "halo.cli.why",
+    "worker": "halo.cli.worker",
 }
 
 EXIT_INTERRUPTED = 130
 
 
-class _LateGroup(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
-            return None
-        name, _, attribute = module.partition(":")
-        command: click.Command = getattr(importlib.import_module(name), attribute or "command")
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from halo.errors import near_miss_hint
-
-            raise click.UsageError(
-                f"no command {args[0]!r}; {near_miss_hint(args[0], sorted(_COMMANDS))}", ctx
-            )
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LateGroup, table=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="halo %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error (anywhere in the command).")
 def halo(*, debug: bool) -> None:

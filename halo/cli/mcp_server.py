@@ -37,7 +37,7 @@ from halo.version import __version__
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from halo.sessions.talk import Reply
+    from halo.sessions.reply import Reply
 
 _ASK = "ask_"
 _HOST = "127.0.0.1"

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from halo.cli.common import open_builder, profile_option, workspace_option
+from halo.cli.json_errors import errors_as_json
 from halo.cli.showing import Progress, show_lines, write_line
 from halo.errors import UsageError
 
 if TYPE_CHECKING:
     from halo.records.targets import Access
-    from halo.sessions.talk import Reply, Show
+    from halo.sessions.reply import Reply, Show
     from halo.sessions.taping import Tape
 
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     help="What tools may do at most; by default what the session was begun with, else full.",
 )
 @click.option("--frozen", is_flag=True, help="Refuse a stale artifact instead of building it.")
+@click.option("--detach", is_flag=True, help="Leave the turn to a process of its own, and return.")
 @click.option("--record", metavar="DIR", help="Write every exchange with the model to a file in DIR.")
 @click.option(
     "--replay", metavar="DIR", help="Answer from the files in DIR; no key and no network are needed."
@@ -52,6 +54,7 @@ def command(
     profile: str,
     access: "Access | None",
     frozen: bool,
+    detach: bool,
     record: str | None,
     replay: str | None,
     message: str | None,
@@ -64,26 +67,32 @@ def command(
     What tools may do is the least of --access, the settings (general.tools.access) and what `halo trust`
     allowed the workspace.
     """
-    if session is not None and new:
-        raise UsageError("-s goes on in a session, -n begins one: choose one of them")
-    if record is not None and replay is not None:
-        raise UsageError("--record asks a model, --replay asks none: choose one of them")
-    from halo.sessions.taping import Tape
+    with errors_as_json(wanted=form == "json"):
+        if session is not None and new:
+            raise UsageError("-s goes on in a session, -n begins one: choose one of them")
+        if record is not None and replay is not None:
+            raise UsageError("--record asks a model, --replay asks none: choose one of them")
+        if detach:
+            refused = {"--profile": profile, "--frozen": frozen, "--record": record, "--replay": replay}
+            if given := [name for name, value in refused.items() if value]:
+                raise UsageError(f"--detach leaves the turn to another process, which knows no {given[0]}")
+            return _detach(
+                workspace, agent, session, typed_message(message), new=new, access=access, form=form
+            )
+        from halo.sessions.taping import Tape
 
-    text = _message(message)
-    show = show_lines if form == "ndjson" else Progress(words=form == "text").show
-    reply = _talk(
-        workspace,
-        agent,
-        session,
-        text,
-        new=new,
-        profile=profile,
-        access=access,
-        frozen=frozen,
-        tape=Tape.of(record, replay),
-        show=show,
-    )
+        reply = _talk(
+            workspace,
+            agent,
+            session,
+            typed_message(message),
+            new=new,
+            profile=profile,
+            access=access,
+            frozen=frozen,
+            tape=Tape.of(record, replay),
+            show=show_lines if form == "ndjson" else Progress(words=form == "text").show,
+        )
     if form == "json":
         click.echo(_as_json(reply))
     elif form == "ndjson":
@@ -92,7 +101,8 @@ def command(
     return 0 if reply.reason in ("done", "max_tokens") else 1
 
 
-def _message(argument: str | None) -> str:
+def typed_message(argument: str | None) -> str:
+    """Return the message of a command: its argument, or what is on stdin for none and for `-`."""
     if argument is not None and argument != "-":
         data = os.fsencode(argument)  # the bytes that were typed, whatever the locale made of them
     elif sys.stdin.isatty():
@@ -138,11 +148,68 @@ def _talk(
     return run_talk(desk, choice, message, show, frozen=frozen)
 
 
+def _detach(
+    workspace: str | None,
+    agent: str | None,
+    session: str | None,
+    message: str,
+    *,
+    new: bool,
+    access: "Access | None",
+    form: str,
+) -> int:
+    """Put the message into the session's inbox, and start a process that takes it."""
+    import subprocess
+
+    from halo.sessions.choice import choose
+    from halo.sessions.find import sessions_folder
+    from halo.sessions.inbox.folder import Inbox
+    from halo.sessions.inbox.marks import mark
+    from halo.sessions.talk import typed
+
+    builder = open_builder(workspace)
+    sessions, home = sessions_folder(builder.places.halo), builder.places.home
+    choice = choose(sessions, agent, "cli", home=home, named=session, new=new, access=access)
+    for notice in choice.notices:
+        click.echo(notice, err=True)
+    builder.ensure(choice.target)  # what cannot start is told to whoever is here
+    folder = choice.folder
+    if folder is None:
+        with choice.open(time.time_ns) as opened:
+            folder = opened.folder
+    now = time.time_ns()
+    Inbox(folder.path).put(typed(message, now, access=access or "full"), now)
+    mark(sessions, folder.id)
+    worker = [
+        sys.executable,
+        "-m",
+        "halo",
+        "worker",
+        "-w",
+        builder.places.workspace,
+        "--once",
+        "-s",
+        folder.id,
+    ]
+    nowhere = subprocess.DEVNULL
+    with open(os.path.join(folder.path, "worker.log"), "ab") as log:
+        subprocess.Popen(  # this very program
+            worker, stdin=nowhere, stdout=log, stderr=log, start_new_session=True
+        )
+    if form == "text":
+        click.echo(folder.id)
+    else:
+        write_line("detached", {"session": folder.id})
+    return 0
+
+
 def _figures(reply: "Reply") -> None:
     usage = reply.usage
+    tokens = f"{usage.prompt:,} prompt tokens ({usage.read:,} cached), {usage.output:,} out"
+    # A bound can be reached before the first call.
+    called = f"{reply.model} · {tokens}" if reply.model or usage.prompt or usage.output else "no model call"
     click.echo(
-        f"session {reply.session} · turn {reply.turn} · {reply.agent} · {reply.model} · "
-        f"{usage.prompt:,} prompt tokens ({usage.read:,} cached), {usage.output:,} out"
+        f"session {reply.session} · turn {reply.turn} · {reply.agent} · {called}"
         + ("" if reply.reason == "done" else f" · ended: {reply.reason}"),
         err=True,
     )

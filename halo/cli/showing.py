@@ -10,7 +10,7 @@ from halo.files.visible import visible
 if TYPE_CHECKING:
     from halo.records.messages import ToolCall, ToolResult
     from halo.runner.turn import TurnEvent
-    from halo.sessions.talk import Began
+    from halo.sessions.reply import Began
 
 _LONGEST = 100  # characters of what a call was about
 _LONGEST_REASON = 200  # characters of why it failed
@@ -66,7 +66,7 @@ class Progress:
 def show_lines(event: "TurnEvent | Began") -> None:
     """Print an event as a line of JSON (docs/reference/streams.md)."""
     from halo.runner.event_lines import event_line
-    from halo.sessions.talk import Began
+    from halo.sessions.reply import Began
 
     if isinstance(event, Began):
         write_line("turn", event)

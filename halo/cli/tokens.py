@@ -73,7 +73,6 @@ def _request(artifact: "Artifact") -> "Request":
     from halo.records.messages import user
 
     manifest = artifact.manifest
-    assert manifest.runtime is not None  # noqa: S101  # agents have one
     prefix = Prefix(
         system=artifact.prompt,
         static_prefix=artifact.prompt.encode()[: manifest.static_prefix.bytes].decode(),
@@ -81,7 +80,7 @@ def _request(artifact: "Artifact") -> "Request":
         few_shots=manifest.few_shots,
         fingerprint=manifest.fingerprint,
     )
-    return Request(prefix, (user("."),), manifest.runtime.binding)
+    return Request(prefix, (user("."),), artifact.runtime.binding)
 
 
 def _digest(artifact: "Artifact", request: "Request") -> str:
@@ -90,9 +89,7 @@ def _digest(artifact: "Artifact", request: "Request") -> str:
     from halo.files.digests import sha256
     from halo.version import __version__
 
-    runtime = artifact.manifest.runtime
-    assert runtime is not None  # noqa: S101  # agents have one
-    where = [request.binding.endpoint, request.binding.model, runtime.tool_mode, __version__]
+    where = [request.binding.endpoint, request.binding.model, artifact.runtime.tool_mode, __version__]
     prefix = request.prefix
     return sha256(
         canonical_json([where, prefix.system, prefix.static_prefix, request.messages, prefix.tools])

@@ -293,7 +293,8 @@ class ReportSent(msgspec.Struct, frozen=True, omit_defaults=True):
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
     """`delivery`: what became of one part of a reply on its way to a channel.
 
-    `id` is the channel's idempotency key, `part` counts from 1; `state` is `sent`, `failed` or `denied`.
+    `id` is the channel's idempotency key, `part` counts from 1; `state` is `sent`, `failed`, `unsent` (an
+    earlier part failed) or `denied`.
     """
 
     channel: str

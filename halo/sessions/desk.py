@@ -18,7 +18,6 @@ from halo.models.watching import WatchedAdapter
 from halo.records.artifacts import Artifact, Binding, Runtime
 from halo.records.incoming import Incoming
 from halo.records.targets import Access, AgentTarget, SkillTarget, Target
-from halo.records.tools import SESSION_TOOLS
 from halo.runner.record import History
 from halo.runner.slots import fill
 from halo.runner.turn import Turn
@@ -244,12 +243,8 @@ def lay_out(
         gate(turn_policies(desk.tree, artifact), desk.ask),
     )
     remarks = [f"warning: {warning}" for warning in rights.warnings]
-    delegation = {spec.name for spec in SESSION_TOOLS}
-    missing = [name for name in toolbox.missing if name not in delegation]
-    if len(missing) < len(toolbox.missing):
-        remarks.append("note: this version does not start sub-agents yet")
-    if missing:
-        remarks.append(f"note: this version does not run {', '.join(missing)} yet")
+    if toolbox.missing:
+        remarks.append(f"note: nothing runs {', '.join(toolbox.missing)} here")
     return Turn(artifact, fill(artifact, values), history), toolbox, remarks
 
 

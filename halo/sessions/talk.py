@@ -3,13 +3,16 @@
 import asyncio
 import secrets
 
+from halo.models.adapter import Notice
+from halo.records.events import TurnEnded
 from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.records.targets import Access
+from halo.runner.turn import TurnEvent
 from halo.sessions.choice import Choice
 from halo.sessions.desk import Desk
 from halo.sessions.engine.engine import Engine
 from halo.sessions.ids import timestamp
-from halo.sessions.reply import Reply, Show
+from halo.sessions.reply import Began, Reply, Show
 from halo.tools.threads import ToolThreads
 
 
@@ -30,8 +33,27 @@ async def talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: 
     Artifacts, slot values and model come first: what cannot start leaves no trace in a session. Cancelling
     ends the turn as `interrupted`, with the text so far; errors end it as `error` and are raised again.
     """
-    engine = Engine(desk, lambda _, event: show(event), frozen=frozen)
+    engine = Engine(desk, Foreground(show), frozen=frozen)
     return await engine.run(choice, typed(message, desk.now_ns()))
+
+
+class Foreground:
+    """Shows what happens in the session that a user talks in, and of others only when they begin and end."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self._own = ""
+
+    def __call__(self, session: str, event: TurnEvent | Began) -> None:
+        """Show an event of a session."""
+        self._own = self._own or session
+        if session in ("", self._own) or isinstance(event, Notice):
+            self._show(event)
+        elif isinstance(event, Began):
+            self._show(Notice(f"session {session}: {event.agent} begins turn {event.turn}"))
+        elif isinstance(event, TurnEnded):
+            more = f": {event.error}" if event.error else ""
+            self._show(Notice(f"session {session}: {event.reason}{more}"))
 
 
 def typed(text: str, now_ns: int, *, access: Access = "full") -> Incoming:

@@ -66,7 +66,7 @@ def test_trust_shows_which_tools_agents_would_get(ws, capfd):
     assert run(["trust", "-y"]) == 0
     out = capfd.readouterr().out
     assert "agent clerk may use shell_exec, not only read\n" in out
-    assert "agents of yours and of Halo's templates may do here what their tools do, not only read\n" in out
+    assert "your own agents, and those of Halo, may use all their tools here, not only read\n" in out
 
 
 def test_doctor_says_what_is_allowed(ws, capfd):

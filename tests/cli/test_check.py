@@ -123,6 +123,46 @@ def test_what_init_writes_has_no_finding(tmp_path, monkeypatch, capsys):
     assert found == []
 
 
+BROKEN_SETTINGS = "general: {promt: {}}\n"
+
+
+def test_settings_that_cannot_be_read_are_a_finding_for_programs(here, capsys):
+    write(here, {".halo/settings.yaml": BROKEN_SETTINGS})
+    assert run(["check", "--format", "json"]) == 1
+    out, err = capsys.readouterr()
+    (finding,) = json.loads(out)["findings"]
+    assert (finding["rule"], finding["severity"]) == ("H101", "error")
+    assert (finding["source"], finding["line"]) == ("workspace:.halo/settings.yaml", 1)
+    assert "promt" in finding["message"]
+    assert err == ""
+
+    assert run(["check", "--format", "sarif"]) == 1
+    (result,) = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == ".halo/settings.yaml"
+    assert place["region"] == {"startLine": 1}
+
+    assert run(["check", "--format", "github"]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("::error file=.halo/settings.yaml,line=1,title=H101 does-not-compile::")
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "github"])
+def test_settings_of_any_brokenness_are_a_finding_for_programs(here, capsys, form):
+    for text in (b"general: [\n", b"\xff\xfe", b"- a list\n", b"x: " + b"y" * (5 << 20)):
+        (here / ".halo/settings.yaml").write_bytes(text)
+        assert run(["check", "--format", form]) == 1
+        out, err = capsys.readouterr()
+        assert "H101" in out
+        assert ".halo/settings.yaml" in out
+        assert err == ""
+
+
+def test_a_wrong_name_is_a_mistake_in_the_command_in_every_format(here, capsys):
+    assert run(["check", "--format", "json", "-a", "defualt"]) == 2
+    assert capsys.readouterr().out == ""
+
+
 def test_settings_that_cannot_be_read_are_the_users_mistake(here, capsys):
     write(here, {".halo/settings.yaml": "general: {promt: {}}\n"})
     assert run(["check"]) in (1, 2)

@@ -124,6 +124,8 @@ class TestStates:
             {
                 ".halo/agents/default/agent.yaml": agent(name="L", model=LOCAL),
                 ".halo/agents/default/AGENT.md": "You answer.\n",
+                # In the place of Halo's own prompts, which take the model some seconds to read.
+                ".halo/prompts/all/short.md": "Answer shortly.\n",
             }
         )
         shutil.rmtree(ws.halo / "skills")

@@ -182,7 +182,7 @@ class TestTrust:
         assert capfd.readouterr().out.splitlines() == [
             f"settings.yaml: general.models.aliases.far talks to {AWAY} as anthropic, with that provider's key",
             f"settings.yaml: general.models.profiles.ci.default talks to {AWAY} as openai, with that provider's key",
-            "agents of yours and of Halo's templates may do here what their tools do, not only read",
+            "your own agents, and those of Halo, may use all their tools here, not only read",
         ]
 
     @pytest.mark.parametrize(

@@ -109,6 +109,35 @@ def test_a_miss_names_the_source_that_changed(place, scripted, capfd, tmp_path):
     assert "--record" in err
 
 
+def test_a_checkout_that_nobody_trusts_misses_and_says_so(place, scripted, capfd, tmp_path):
+    """Its agents only read, so the request has other tools than the recorded one."""
+    tape = str(tmp_path / "tape")
+    model = {"provider": "openai", "id": "m", "endpoint": f"{scripted.url}/v1"}
+    layers = {
+        ".halo/agents/default/agent.yaml": agent(model=model, tools=["grep", "file_write", "shell_exec"])
+    }
+    place(**layers)
+    assert run(["trust", "--yes"]) == 0
+    scripted.says_chat(*chat({"content": "Hello."}))
+    assert run(["run", "-n", "--record", tape, "Hi"]) == 0
+    place(**layers)
+    capfd.readouterr()
+    assert run(["run", "-n", "--replay", tape, "Hi"]) == 1
+    err = capfd.readouterr().err
+    assert (
+        "differs first in the tools: recorded with other tools: file_write, shell_exec are missing here; the "
+        "recording was made with workspace access or more, here it is readonly\n"
+        "  allow this workspace what its tools need (halo trust), or record it again"
+    ) in err
+    # As it is said: once that is allowed, the recording answers.
+    assert run(["trust", "--yes"]) == 0
+    assert run(["run", "-n", "--replay", tape, "Hi"]) == 0
+    assert "Hello." in capfd.readouterr().out
+    # The other way round: who records with less access is told as much.
+    assert run(["run", "-n", "--access", "readonly", "--replay", tape, "Hi"]) == 1
+    assert "here it is readonly" in capfd.readouterr().err
+
+
 def test_mistakes_are_told_before_anything_is_made(place, capfd):
     ws = place()
     assert run(["run", "--record", "a", "--replay", "b", "Hi"]) == 2

@@ -315,6 +315,59 @@ def remote(ws, scripted, monkeypatch):
     return point
 
 
+class TestErrorsAsJson:
+    """`--format json` prints one object, whatever happens; stderr and exit code are as in every format."""
+
+    def test_a_broken_layer_with_its_place(self, ws, capfd):
+        ws.write({".halo/agents/default/agent.yaml": agent(model=LOCAL, tools=["file_raed"])})
+        assert run(["run", "-n", "--format", "json", "Hello"]) == 1
+        out, err = capfd.readouterr()
+        document = json.loads(out)
+        error = document["error"]
+        assert document["format"] == 1
+        assert error["kind"] == "LayerError"
+        assert error["file"] == "workspace:.halo/agents/default/agent.yaml"
+        assert error["line"] >= 1
+        assert "file_raed" in error["message"]
+        assert "file_read" in error["hint"]
+        assert err.startswith(f"halo: {error['file']}:{error['line']}: {error['message']}")
+
+    def test_a_model_that_refuses(self, ws, remote, scripted, capfd):
+        remote("openai")
+        scripted.fails(401, {"error": {"message": "no such key"}})
+        assert run(["run", "-a", "remote", "-n", "--format", "json", "Hello"]) == 1
+        error = json.loads(capfd.readouterr().out)["error"]
+        assert error["kind"] == "ProviderError"
+        assert "file" not in error
+        assert "line" not in error
+        assert of(TurnEnded, events(ws))[0].reason == "error"
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "kind"),
+        [
+            (["-a", "defualt", "Hello"], 2, "UnknownNameError"),
+            (["-s", "x", "-n", "Hello"], 2, "UsageError"),
+            ([" "], 2, "UsageError"),
+            (["-w", "..", "Hello"], 2, "NoWorkspaceError"),
+        ],
+    )
+    def test_mistakes_in_the_command(self, ws, capfd, arguments, code, kind):
+        assert run(["run", "--format", "json", *arguments]) == code
+        out, err = capfd.readouterr()
+        assert json.loads(out)["error"]["kind"] == kind
+        assert err.startswith("halo: ")
+
+    def test_names_of_files_that_are_no_text(self, tmp_path, capfd):
+        folder = os.path.join(os.fsencode(tmp_path), b"caf\xe9")
+        assert run(["run", "--format", "json", "-w", os.fsdecode(folder), "Hello"]) == 2
+        assert "caf" in json.loads(capfd.readouterr().out)["error"]["message"]
+
+    def test_other_formats_print_none(self, ws, capfd):
+        for form in ("text", "ndjson"):
+            assert run(["run", "--format", form, "-a", "defualt", "Hello"]) == 2
+            assert capfd.readouterr().out == ""
+
+
 def test_the_native_tool_loop_of_chat_completions(ws, remote, scripted, capfd):
     """Parallel calls run, their results go back together, and the answer ends the turn."""
     remote("openai")
@@ -381,6 +434,30 @@ def test_a_turn_that_never_ends_is_ended(ws, remote, scripted, capfd):
     assert run(["run", "-a", "remote", "Go."]) == 1
     assert "ended: steps" in capfd.readouterr().err
     assert of(TurnEnded, events(ws))[0].reason == "steps"
+
+
+def test_a_turn_without_a_model_call_says_so(ws, remote, scripted, capfd):
+    """Its figures would be those of nobody: no model has answered."""
+    remote("openai", budgets={"run": {"steps": 1}})
+    scripted.says_chat(*chat({"content": "Hello."}))
+    assert run(["run", "-a", "remote", "Hi."]) == 0
+    capfd.readouterr()
+    assert run(["run", "-a", "remote", "And?"]) == 1
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.endswith(" · turn 2 · remote · no model call · ended: steps")
+
+
+def test_thoughts_alone_are_a_failure_and_the_session_goes_on(ws, remote, scripted, capfd):
+    remote("openai")
+    scripted.says_chat(*chat({"reasoning_content": "Hm."}))
+    scripted.says_chat(*chat({"content": "Yes."}))
+    assert run(["run", "-a", "remote", "Well?"]) == 1
+    err = capfd.readouterr().err
+    assert "the model has thought and said nothing" in err
+    assert "ended: silent" in err
+    assert run(["run", "-a", "remote", "Please."]) == 0
+    assert [m["role"] for m in scripted.requests[1].json["messages"]] == ["system", "user"]
+    assert scripted.requests[1].json["messages"][1]["content"] == "Well?\n\nPlease."
 
 
 def test_a_refusal_is_a_failure(ws, remote, scripted, capfd):

@@ -46,6 +46,8 @@ class Engine:
         self._replies: dict[str, Reply] = {}
         self._asked: dict[str, set[str]] = {}  # ids of messages whose answer somebody here waits for
         self._moved = asyncio.Event()  # something ended: who waits looks again
+        self._finishing = False
+        self.failures: dict[str, int] = {}  # how often in a row the turns of a woken session failed
 
     @property
     def running(self) -> frozenset[str]:
@@ -70,7 +72,7 @@ class Engine:
 
     def wake(self, session_id: str) -> None:
         """Let a session take what waits in its inbox, now or when its present turn is over."""
-        if session_id not in self.running:
+        if session_id not in self.running and not self._finishing:
             task = asyncio.create_task(self._woken(session_id))
             task.add_done_callback(lambda _: self._moved.set())
             self._tasks[task] = session_id
@@ -82,6 +84,10 @@ class Engine:
             for task in done:
                 del self._tasks[task]
                 task.result()
+
+    def finish(self) -> None:
+        """Begin no further turn: what waits stays where it is, marked for whoever comes next."""
+        self._finishing = True
 
     async def close(self) -> None:
         """End all turns as interrupted."""
@@ -136,9 +142,11 @@ class Engine:
         try:
             choice = choose(self.sessions, None, "session", home=home, named=session_id, new=False)
             await self._drain(choice, ())
+            self.failures.pop(session_id, None)
         except BusyError:
             return  # whoever holds it looks into the inbox before and after it lets go
         except HaloError as error:
+            self.failures[session_id] = self.failures.get(session_id, 0) + 1
             self._show(session_id, Notice(f"session {session_id} ended with an error: {error}"))
 
     async def _drain(self, choice: Choice, messages: tuple[Incoming, ...]) -> None:
@@ -165,12 +173,16 @@ class Engine:
                         asked = self._asked.get(session.folder.id, set())
                         self._pass_on(settle_turn(self.desk, session, asked, self.settings.ping_pong))
                         self._moved.set()
+                        if self._finishing:
+                            break
             finally:
                 if session.sound:
                     self._pass_on(settle_end(self.desk, session))
         for child in holding.stopped_children:
             self.wake(child)
-        return holding.waits()
+        if self._finishing and holding.waits():
+            mark(self.sessions, holding.session_id)
+        return holding.waits() and not self._finishing
 
     def _pass_on(self, settled: Settled) -> None:
         for session_id in settled.wake:

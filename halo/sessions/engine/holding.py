@@ -122,6 +122,11 @@ class Holding:
         return _wake(messages, stopped=bool(standing.stopped))
 
     @property
+    def session_id(self) -> str:
+        """The id of the session that is, or was, held."""
+        return self._held.folder.id
+
+    @property
     def _held(self) -> OpenSession:
         assert self._session is not None  # noqa: S101  # within the context
         return self._session

@@ -1,0 +1,81 @@
+"""`halo send`: a message into a session's inbox, whoever runs it."""
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from halo.cli.common import open_builder, workspace_option
+from halo.cli.json_errors import errors_as_json
+from halo.cli.run import typed_message
+
+if TYPE_CHECKING:
+    from halo.records.incoming import Interrupt
+    from halo.sessions.delegation.answers import Outcome
+    from halo.sessions.sending import Sent
+
+
+@click.command("send")
+@workspace_option
+@click.option(
+    "--interrupt",
+    type=click.Choice(["no", "soft", "hard"]),
+    default="soft",
+    show_default=True,
+    help="To a turn that runs: wait for its end, for that of its present tool, or break it off.",
+)
+@click.option("--id", "message_id", default="", help="Sent twice with the same id, it is taken once.")
+@click.option("--wait", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait for the answer.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.argument("session")
+@click.argument("message", required=False)
+def command(
+    *,
+    workspace: str | None,
+    interrupt: "Interrupt",
+    message_id: str,
+    wait: float,
+    form: str,
+    session: str,
+    message: str | None,
+) -> int:
+    """Put MESSAGE (or what is on stdin) into the inbox of SESSION, an id or a session key.
+
+    Whoever runs the session takes it: a turn that runs now, `halo worker`, or the next `halo run -s`. A key
+    that no session has yet, such as agent:default:main, begins one. With --wait, exit code 0 says that it
+    was answered; without an answer it is 1, though the message is delivered.
+    """
+    with errors_as_json(wanted=form == "json"):
+        import asyncio
+
+        from halo.models.catalogue import cache_dir
+        from halo.sessions.desk import Desk
+        from halo.sessions.sending import outcome, send
+
+        desk = Desk(open_builder(workspace), os.environ, cache_dir(os.environ), time.time_ns)
+        sent = send(desk, session, typed_message(message), interrupt=interrupt, message_id=message_id)
+        found = asyncio.run(outcome(sent, wait)) if wait else None
+    _print(sent, found, form)
+    return 0 if found is None or found.ended == "done" else 1
+
+
+def _print(sent: "Sent", found: "Outcome | None", form: str) -> None:
+    """Say whether it was delivered and whether it was answered: two things."""
+    delivery = "accepted" if sent.new else "delivered before"
+    if form == "json":
+        import msgspec
+
+        document = {"format": 1, "session": sent.folder.id, "id": sent.id, "delivery": delivery}
+        if found is not None:
+            document["reply_state"] = found.ended or ("working" if found.taken else "waiting")
+            document["reply"] = found.text if found.ended else ""
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        return
+    begun = ", begun for it" if sent.begun else ""
+    click.echo(f"session {sent.folder.id}{begun}: {delivery}", err=True)
+    if found is not None and found.ended:
+        click.echo(found.text)
+    elif found is not None:
+        state = "is worked on" if found.taken else "waits; halo worker takes it"
+        click.echo(f"no answer yet: the message {state}", err=True)
