@@ -60,8 +60,8 @@ def test_a_root_prompt_whole():
         "## Your Skills\n\nLoad the full instructions of a skill with `activate_skill` before you use it.\n\n"
         "<available_skills>\n  <skill>\n    <name>Sums</name>\n    <id>s</id>\n"
         "    <description>adds</description>\n  </skill>\n</available_skills>\n\n"
-        "Your available tools: file_read, grep, start_session, session_list, query_session, interrupt_session,"
-        " stop_session, archive_session, get_session_output, query_agent, session_status, activate_skill."
+        "Your available tools: file_read, grep, start_session, session_list, session_history, query_session,"
+        " interrupt_session, stop_session, archive_session, get_session_output, query_agent, session_status, activate_skill."
         " Only use tools in this list.\n\n"
         "The project workspace is at: {{workspace_root}}\n"
     )

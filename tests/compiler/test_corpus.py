@@ -97,7 +97,9 @@ def as_designed(expected, files, query):
 def _with_status_and_skills(items, *, skills):
     more = "session_status, activate_skill" if skills else "session_status"
     if items and items[-1].startswith("Your available tools:"):
-        return [*items[:-1], items[-1].replace(". Only use", f", {more}. Only use")]
+        # Difference 37: a history is a tool of its own.
+        tools = items[-1].replace("session_list, ", "session_list, session_history, ")
+        return [*items[:-1], tools.replace(". Only use", f", {more}. Only use")]
     return [*items, f"Your available tools: {more}. Only use tools in this list."]
 
 

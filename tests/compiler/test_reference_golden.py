@@ -116,8 +116,8 @@ def test_a_sub_agent_with_a_team_skills_and_a_directory():
     assert rest.endswith(
         "<available_skills>\n  <skill>\n    <name>S one</name>\n    <id>s1</id>\n"
         "    <description>does &lt;things&gt; &amp; more</description>\n  </skill>\n</available_skills>\n\n"
-        "Your available tools: file_read, grep, start_session, session_list, query_session, interrupt_session,"
-        " stop_session, archive_session, get_session_output, query_agent, session_status, activate_skill."
+        "Your available tools: file_read, grep, start_session, session_list, session_history, query_session,"
+        " interrupt_session, stop_session, archive_session, get_session_output, query_agent, session_status, activate_skill."
         " Only use tools in this list.\n\nThe workspace root is: /W\nWorking directory: /W/pkg/a\n"
     )
 
@@ -126,7 +126,7 @@ def test_its_tools():
     names = [tool.name for tool in compiled(FILES, AgentTarget("lead")).manifest.tools]
     assert names[:2] == ["file_read", "grep"]
     assert names[-1] == "activate_skill"
-    assert len(names) == 12
+    assert len(names) == 13
 
 
 def test_an_activated_skill():

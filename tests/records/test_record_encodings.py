@@ -133,9 +133,17 @@ def test_every_type_has_one_name():
         "message",
         "tool.result",
         "usage",
+        "usage.lost",
         "turn.ended",
         "context.shortened",
         "repaired",
+        "session.changed",
+        "session.rolled_over",
+        "artifact.changed",
+        "child.started",
+        "report.sent",
+        "delivery",
+        "memory.flushed",
     }
 
 
