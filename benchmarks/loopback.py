@@ -118,6 +118,8 @@ class Loopback:
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
+        except asyncio.CancelledError:
+            pass  # by `close`; Python 3.11 would print it as a fault of the server
         finally:
             writer.close()
 

@@ -3,7 +3,8 @@
 Everything runs against a server on loopback (`loopback.py`). Prints four tables:
 
 1. wall time from the start of a process to its first request. The floor is the import of the provider's
-   client alone, the peer a script that makes the same request with the bare client.
+   client alone, the peer a script that makes the same request with the bare client. For `local`, where all of
+   it is one process, the floor includes loading the model, and the first request is the first evaluation.
 2. time that a turn takes beyond the provider's adapter's client, at 10, 1,000 and 10,000 messages of history.
    Aim: below 5 ms, and flat. Beside it: what the bare client itself takes to send as much.
 3. 256 turns at once against a latency of 50 ms. Aim: 90 % of the ideal, which is the bare client with the
@@ -23,6 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import local_start
 from loopback import TEXT, Loopback
 
 REPEATS = 5
@@ -80,6 +82,12 @@ def make_workspace(folder, url):
         (agent / "agent.yaml").write_text(json.dumps(settings))
         (agent / "AGENT.md").write_text("You look after the harbour.\n\n" + "Answer in one sentence.\n" * 50)
     (root / ".halo" / "USER.md").write_text("Mira.\n")
+    local = root / ".halo" / "agents" / "local"
+    local.mkdir()
+    model = {"provider": "local", "id": local_start.MODEL, "max_tokens": 1}
+    settings = {"model": model, "tools": [], "context": {"max_tokens": local_start.CONTEXT}}
+    (local / "agent.yaml").write_text(json.dumps(settings))
+    (local / "AGENT.md").write_text("You look after the harbour.\n")
     return root
 
 
@@ -89,7 +97,8 @@ def slug(name):
 
 def environ_of(folder):
     keys = {f"{p.upper()}_API_KEY": "k" for p in ("openai", "anthropic", "deepseek", "gemini")}
-    return {**os.environ, **keys, "HALO_HOME": os.path.join(folder, "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {"HALO_HOME": os.path.join(folder, "home"), "HALO_CACHE": os.path.join(folder, "cache")}
+    return {**os.environ, **keys, **own, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 # 1. A cold process.
@@ -115,6 +124,23 @@ def import_then_mark(statement, url):
     )
 
 
+def programs_of(name, provider, url):
+    """Return the commands of a provider: the floor, the peer, and Halo."""
+    python = [sys.executable, "-c"]
+    return {
+        "import": [*python, import_then_mark(IMPORTS[provider], url)],
+        "bare": [*python, BARE[name].format(url=url)],
+        "halo": [sys.executable, "-m", "halo", "run", "-n", "-a", slug(name), "How is it?"],
+    }
+
+
+def local_programs(environ, url):
+    """Return those of the provider `local`, whose model has been read once and whose state is there."""
+    local_start.link_model(environ["HALO_CACHE"])
+    texts = local_start.programs(environ["HALO_CACHE"], url)
+    return {kind: [sys.executable, "-c", text] for kind, text in texts.items()}
+
+
 def cold_starts(folder, server):
     root, environ = make_workspace(folder, server.url), environ_of(folder)
     subprocess.run(
@@ -124,24 +150,29 @@ def cold_starts(folder, server):
     print("| provider | client's import | bare client | `halo run` | of import | of bare client |")
     print("|---|---:|---:|---:|---:|---:|")
     for name, (provider, _, _) in PROVIDERS.items():
-        programs = {
-            "import": [sys.executable, "-c", import_then_mark(IMPORTS[provider], server.url)],
-            "bare": [sys.executable, "-c", BARE[name].format(url=server.url)],
-            "halo": [sys.executable, "-m", "halo", "run", "-n", "-a", slug(name), "How is it?"],
-        }
-        times = {kind: [] for kind in programs}
-        for _ in range(REPEATS):
-            for kind, command in programs.items():  # in turn, so that a busy minute hits all of them
-                took = until_request(server, command, root, environ)
-                if took is not None:
-                    times[kind].append(took)
-        if not all(times.values()):
-            print(f"| {name} | not measured |")
-            continue
-        imported, bare, halo = (statistics.median(times[k]) for k in ("import", "bare", "halo"))
-        shares = f"{halo / imported:.2f} | {halo / bare:.2f}"
-        print(f"| {name} | {imported:.0f} | {bare:.0f} | {halo:.0f} | {shares} |")
+        print(cold_row(name, programs_of(name, provider, server.url), server, root, environ))
+    local = local_programs(environ, server.url)
+    until_request(
+        server, local["halo"], root, environ
+    )  # the digest of the model, and the state of the prompt
+    print(cold_row("local, import and model", local, server, root, environ))
     return root
+
+
+def cold_row(name, programs, server, root, environ):
+    """Time the programs, and return their row."""
+    times = {kind: [] for kind in programs}
+    for _ in range(REPEATS):
+        for kind, command in programs.items():  # in turn, so that a busy minute hits all of them
+            took = until_request(server, command, root, environ)
+            if took is not None:
+                times[kind].append(took)
+    if not all(times.values()):
+        return f"| {name} | not measured |"
+    imported, bare, halo = (statistics.median(times[k]) for k in ("import", "bare", "halo"))
+    return (
+        f"| {name} | {imported:.0f} | {bare:.0f} | {halo:.0f} | {halo / imported:.2f} | {halo / bare:.2f} |"
+    )
 
 
 # 2. A long history.
