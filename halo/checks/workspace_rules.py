@@ -125,7 +125,7 @@ def settings_values(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def server_secrets(subject: Subject) -> Iterator[Diagnostic]:
-    """H703: what looks like a secret and is given to an MCP server or a channel, in a file that is committed."""
+    """H703: what looks like a secret and is given to an MCP server or a channel, in a committed file."""
     document = read_settings(subject.tree, WORKSPACE_SETTINGS)
     for path, value in _given(read_general_of(subject.tree, WORKSPACE_SETTINGS)):
         key = path[-1]
@@ -140,9 +140,13 @@ def _given(general: General) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield path and value of all that MCP servers and channels are given."""
     for name, server in general.mcp.servers.items():
         for part, values in (("env", server.env), ("headers", server.headers)):
-            yield from ((("general", "mcp", "servers", name, part, key), value) for key, value in values.items())
+            yield from (
+                (("general", "mcp", "servers", name, part, key), value) for key, value in values.items()
+            )
     for path, connect in connects(general.delivery):
-        yield from ((("general", "delivery", *path, "params", k), value) for k, value in connect.params.items())
+        yield from (
+            (("general", "delivery", *path, "params", k), value) for k, value in connect.params.items()
+        )
 
 
 _AUTHORIZING = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "secret"})

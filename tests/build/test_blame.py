@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from halo import __version__
-from halo.build.trace import blame as blame_module
+from halo.build.trace import blame_sources
 from halo.build.trace.blame import blame_lines
 from halo.build.trace.blame_records import plain, read_incremental
 
@@ -300,15 +300,15 @@ def test_each_file_is_blamed_once(ws, monkeypatch):
 
 
 def counted(monkeypatch):
-    """The git commands that blame files are noted; each one really runs."""
+    """The calls of git that blame a file are noted; each one really runs."""
     calls = []
-    real = blame_module.call_git
+    real = blame_sources.call_git
 
     def call(folder, *arguments, **options):
-        calls.append(arguments[0])
+        calls.extend(arguments[:1] if arguments[0] == "blame" else ())
         return real(folder, *arguments, **options)
 
-    monkeypatch.setattr(blame_module, "call_git", call)
+    monkeypatch.setattr(blame_sources, "call_git", call)
     return calls
 
 

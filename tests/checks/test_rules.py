@@ -418,6 +418,38 @@ class TestAgentsAndSettings:
         assert len(found("broken-link", **files)) == 1
 
 
+class TestEndpoints:
+    @pytest.mark.parametrize(
+        ("endpoint", "cure"),
+        [
+            ("localhost:8080", "write http://localhost:8080"),
+            ("127.0.0.1:11434/v1", "write http://127.0.0.1:11434/v1"),
+            ("api.example.com/v1", "write https://api.example.com/v1, or http://api.example.com/v1"),
+            ("ftp://localhost", "write it as https://host[:port][/path]"),
+            ("http://u:pw@localhost", "write it as https://host[:port][/path]"),
+        ],
+    )
+    def test_one_that_is_no_address_is_told_with_its_line_and_what_to_write(self, endpoint, cure):
+        model = f"{{provider: openai, id: m, endpoint: '{endpoint}'}}"
+        settings = f"general:\n  models:\n    aliases:\n      near: {model}\n"
+        files = {".halo/agents/helper/agent.yaml": f"model:\n  {model}\n", ".halo/settings.yaml": settings}
+        told = found("unfit-endpoint", **files)
+        assert [(source.rpartition("/")[2], line) for source, line, _ in told] == [
+            ("agent.yaml", 2),
+            ("settings.yaml", 4),
+        ]
+        for _, _, message in told:
+            assert cure in message
+            assert "u:pw" not in message
+
+    @pytest.mark.parametrize(
+        "endpoint", ["", "http://localhost:8080", "https://api.example.com/v1", " http://[::1]/ "]
+    )
+    def test_an_address_is_fine(self, endpoint):
+        model = f"{{provider: openai, id: m, endpoint: '{endpoint.strip()}'}}"
+        assert found("unfit-endpoint", **{".halo/agents/helper/agent.yaml": f"model: {model}\n"}) == []
+
+
 class TestSuppression:
     TEXT = "# Rules\n\n<!-- halo: ignore H702 it is a test account -->\npassword: t7Kq9vLx2Zpw\n"
 

@@ -6,7 +6,7 @@ import msgspec
 
 from halo.build.collecting import Outcome
 from halo.build.diff.hunks import MOST_BYTES, Edited, edit_texts, plain_hunks, segment_hunks, whole_hunks
-from halo.build.diff.locating import Located, common_prefix
+from halo.build.diff.locating import Located, common_characters
 from halo.compiler.assemble import Compiled
 from halo.compiler.tokens import estimate
 from halo.files.canonical import canonical_json, readable_json
@@ -111,7 +111,7 @@ def _first_change(edited: Edited, old: Located, new: Located) -> FirstChange | N
     if not edited.edits:
         return None
     first = edited.edits[0]
-    byte = common_prefix(old.data, new.data)
+    byte = common_characters(old.data, new.data)
     gone = first.new_end == first.new_start
     side: SideName = "old" if gone else "new"
     located = old if gone else new
@@ -139,7 +139,7 @@ def cache_effect(old: Located, new: Located) -> CacheEffect:
     elif _wire_tools(before) != _wire_tools(after):
         loss = "tools"
     else:
-        kept = common_prefix(a, b)
+        kept = common_characters(a, b)
         loss = "text" if kept < len(a) else ""
     kept_tokens = estimate(a[:kept])
     return CacheEffect(

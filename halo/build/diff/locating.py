@@ -4,6 +4,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from halo.compiler.assemble import Compiled
+from halo.files.prefixes import common_prefix
 from halo.records.artifacts import Segment
 
 
@@ -36,15 +37,9 @@ class Located:
         return Place(segment, index + 1, span.source, span.line + passed)
 
 
-def common_prefix(a: bytes, b: bytes) -> int:
+def common_characters(a: bytes, b: bytes) -> int:
     """Return with how many bytes both begin, whole characters of UTF-8 only."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
+    low = common_prefix(a, b)
     while low and (_inside(a, low) or _inside(b, low)):
         low -= 1
     return low

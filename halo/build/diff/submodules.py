@@ -42,8 +42,8 @@ def open_submodules(workspace: str, prefix: str, commit: str, stack: ExitStack) 
     remarks: list[Diagnostic] = []
     for module in _listed(workspace, prefix, commit):
         folder = os.path.join(workspace, *module.path.split("/"))
-        if _checked_out(workspace, folder) and _has(folder, module.commit):
-            tree = GitTree(folder, module.commit, {"workspace": ""})
+        if _checked_out(workspace, folder) and _has(folder, module.commit, workspace):
+            tree = GitTree(folder, module.commit, {"workspace": ""}, workspace)
             found[module.path] = stack.enter_context(tree)
         elif HALO_DIR in module.path.split("/"):
             remarks.append(_left_out(module, commit))
@@ -89,9 +89,9 @@ def _checked_out(workspace: str, folder: str) -> bool:
     return straight and os.path.lexists(os.path.join(folder, ".git"))
 
 
-def _has(folder: str, commit: str) -> bool:
+def _has(folder: str, commit: str, workspace: str) -> bool:
     try:
-        with GitObjects(folder) as objects:
+        with GitObjects(folder, workspace) as objects:
             return objects.get(f"{commit}^{{tree}}", 0) is not None
     except TreeError:
         return False  # no repository that git would open

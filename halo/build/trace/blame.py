@@ -11,7 +11,6 @@ import msgspec
 from halo.build.trace.blame_records import Authorship, Commit, State, read_incremental
 from halo.build.trace.blame_sources import GitFile, Repositories, canonical_lines, find_file
 from halo.errors import HaloError
-from halo.files.git_calls import call_git
 from halo.version import __version__
 from halo.workspace.personas import HOOK
 from halo.workspace.places import Places
@@ -76,8 +75,7 @@ def _blame_file(repositories: Repositories, file: GitFile, numbers: set[int]) ->
     found = _all(absent, "unknown", "the file has no such line any more")
     if not lines:
         return found
-    answer = call_git(
-        file.folder,
+    answer = file.git(
         *("blame", "--incremental", "--no-textconv", "--encoding=UTF-8", "--contents", "-"),
         *_ranges(set(lines.values())),
         *("--", file.name),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from halo.errors import TreeError
-from halo.files.git_calls import call_git
+from halo.files.git_calls import GitAnswer, call_git
 from halo.files.roots import ConfinedRoot
 from halo.files.tree import split
 from halo.workspace.places import Places
@@ -18,13 +18,18 @@ _TRUSTED_SCOPES = frozenset({"system", "global", "command"})
 class GitFile(NamedTuple):
     """A layer as git sees it: its real folder and name, and what Halo reads there.
 
-    `repository` is the folder that holds `.git`, empty where there is none.
+    `repository` is the folder that holds `.git`, empty where there is none. git must not lie in `workspace`.
     """
 
     folder: str
     name: str
     data: bytes
     repository: str
+    workspace: str
+
+    def git(self, *arguments: str, data: bytes = b"") -> GitAnswer:
+        """Ask git in the folder of the file."""
+        return call_git(self.folder, *arguments, workspace=self.workspace, data=data)
 
 
 def find_file(places: Places, source: str) -> GitFile:
@@ -38,7 +43,7 @@ def find_file(places: Places, source: str) -> GitFile:
     root = places.roots[scope]
     real = os.path.join(os.path.realpath(root), *ConfinedRoot(root).resolve(relative).split("/"))
     folder, name = os.path.split(real)
-    return GitFile(folder, name, data, _repository(folder))
+    return GitFile(folder, name, data, _repository(folder), places.workspace)
 
 
 def _repository(folder: str) -> str:
@@ -80,11 +85,11 @@ class Repositories:
         To blame a file, git runs its `clean` filter. A program that the user configured is the user's affair.
         """
         if file.repository not in self._filters:
-            self._filters[file.repository] = _foreign_filters(file.folder)
+            self._filters[file.repository] = _foreign_filters(file)
         foreign = self._filters[file.repository]
         if not foreign:
             return None
-        answer = call_git(file.folder, "check-attr", "-z", "filter", "--", file.name)
+        answer = file.git("check-attr", "-z", "filter", "--", file.name)
         value = answer.out.split(b"\0")[2:3]
         name = value[0].decode(errors="replace") if value else ""
         return name if name in foreign else None
@@ -92,14 +97,13 @@ class Repositories:
     def is_shallow(self, file: GitFile) -> bool:
         """Tell whether the history was cut off when the repository was cloned."""
         if file.repository not in self._shallow:
-            answer = call_git(file.folder, "rev-parse", "--is-shallow-repository")
+            answer = file.git("rev-parse", "--is-shallow-repository")
             self._shallow[file.repository] = answer.out.strip() == b"true"
         return self._shallow[file.repository]
 
 
-def _foreign_filters(folder: str) -> frozenset[str]:
-    answer = call_git(
-        folder,
+def _foreign_filters(file: GitFile) -> frozenset[str]:
+    answer = file.git(
         "config",
         "--show-scope",
         "--name-only",
@@ -108,7 +112,9 @@ def _foreign_filters(folder: str) -> frozenset[str]:
         r"^filter\..*\.(clean|process)$",
     )
     if answer.code not in (0, 1):  # 1: there are none
-        raise TreeError(f"git config failed: {answer.said}", file=folder, hint="git 2.26 or newer is needed")
+        raise TreeError(
+            f"git config failed: {answer.said}", file=file.folder, hint="git 2.26 or newer is needed"
+        )
     words = answer.out.decode(errors="replace").split("\0")
     return frozenset(
         key.removeprefix("filter.").rpartition(".")[0]
