@@ -69,12 +69,14 @@ class Team(Busy):
         self.players = {"lead": Script(*lead), **{name: Script(*r) for name, r in others.items()}}
         self.desk.adapter = lambda _artifact, target: self.players[target.agent]
         engine = Engine(self.desk, lambda session, event: self.shown.append(event))
-        choice = choose(self.sessions, "lead", "cli", home=self.sessions, named=None, new=new)
+        choice = choose(self.sessions, "lead", "cli", home=self.desk.builder.places.home, named=None, new=new)
         return asyncio.run(engine.run(choice, typed(text, self.desk.now_ns())))
 
     @property
     def folder(self):
-        return choose(self.sessions, "lead", "cli", home=self.sessions, named=None, new=False).folder
+        return choose(
+            self.sessions, "lead", "cli", home=self.desk.builder.places.home, named=None, new=False
+        ).folder
 
     def children(self):
         return [h for h in headers(self.sessions) if h.parent]
@@ -226,7 +228,9 @@ def test_children_draw_on_the_budget_of_the_run(office):
     }
     office.desk.adapter = lambda _artifact, target: office.players[target.agent]
     engine = Engine(office.desk, lambda session, event: office.shown.append(event))
-    choice = choose(office.sessions, "lead", "cli", home=office.sessions, named=None, new=False)
+    choice = choose(
+        office.sessions, "lead", "cli", home=office.desk.builder.places.home, named=None, new=False
+    )
     reply = asyncio.run(engine.run(choice, typed("Go.", office.desk.now_ns())))
     child = SessionFolder(office.sessions, office.child().id).read()
     assert child.ended.reason == "tokens"
@@ -283,7 +287,9 @@ def test_a_model_that_was_chosen_is_the_childs_own(office):
 
     office.desk.adapter = adapter
     engine = Engine(office.desk, lambda session, event: office.shown.append(event))
-    choice = choose(office.sessions, "lead", "cli", home=office.sessions, named=None, new=False)
+    choice = choose(
+        office.sessions, "lead", "cli", home=office.desk.builder.places.home, named=None, new=False
+    )
     asyncio.run(engine.run(choice, typed("Go.", office.desk.now_ns())))
     assert ("worker", "quick") in seen
     assert office.child().settings["model"] == "=fast"
@@ -564,3 +570,17 @@ def test_ended_turns_of_children_are_shown_to_nobody_as_the_parents(office):
     assert not any(isinstance(d, MessageAdded) and d.message.text == "In pkg." for _, d in office.recorded())
     assert [d.reason for _, d in office.recorded() if isinstance(d, TurnEnded)] == ["done", "done"]
     assert any(isinstance(e, TextDelta) for e in office.shown)
+
+
+def test_a_session_that_came_with_the_folder_is_not_seen(office):
+    """It may say that it belongs to this run; what stands in it, somebody else wrote."""
+    office.run_team(start(), says("ok"), says("noted"), worker=[says("In pkg.")])
+    child = SessionFolder(office.sessions, office.child().id)
+    stranger = SessionFolder(office.sessions, child.id[:-6] + "zzzzzz")
+    shutil.copytree(child.path, stranger.path)
+    office.run_team(
+        call("session_list"), call("session_history", session_id=stranger.id), says("ok"), text="List."
+    )
+    listed, refused = office.results()[-2:]
+    assert {row["session_id"] for row in json.loads(listed.text)["sessions"]} == {office.folder.id, child.id}
+    assert refused.is_error

@@ -44,7 +44,7 @@ class Busy(Office):
         return Engine(self.desk, lambda _session, event: self.shown.append(event))
 
     def choose(self):
-        return choose(self.sessions, "a", "cli", home=self.sessions, named=None, new=False)
+        return choose(self.sessions, "a", "cli", home=self.desk.builder.places.home, named=None, new=False)
 
     def run(self, player, text="Go."):
         return asyncio.run(self.engine(player).run(self.choose(), typed(text, self.desk.now_ns())))
@@ -261,3 +261,13 @@ def test_a_session_held_elsewhere_is_left_to_its_holder(office):
         office.wake(Player())
     assert Inbox(office.folder.path).count() == 1
     assert not [e for e in office.shown if isinstance(e, Notice)]
+
+
+def test_what_is_said_after_a_wish_to_stop_is_answered(office):
+    office.run(Player(says("Hello.")))
+    office.put("waits")
+    stop(office)
+    reply = office.run(Player(says("Here.")), "Go on.")
+    assert office.said()[2:] == ["waits", "Go on.", "Here."]
+    assert reply.text == "Here."
+    assert office.folder.read().standing.stopped == ""

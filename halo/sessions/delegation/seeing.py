@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 
 from halo.errors import BusyError, HaloError, LogError
+from halo.files.seal import machine_key
 from halo.records.events import SessionChanged
 from halo.records.targets import Access
 from halo.sessions.derived import Header, read_header
-from halo.sessions.find import headers
+from halo.sessions.find import headers, session_seal
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.routing.callers import Caller, Visibility, find_visible
 from halo.sessions.routing.known import Known
@@ -18,18 +19,20 @@ from halo.workspace.settings.delegation import DelegationSettings
 class Seeing:
     """The view of the turn of `session` with `access`.
 
-    It is of its run, or of the workspace, as the settings say; below `full` of what it started itself.
+    It is of its run, or of the workspace, as the settings say; below `full` of what it started itself. `home`
+    is Halo's home, which knows what was begun here.
     """
 
     def __init__(
-        self, sessions: str, session: OpenSession, access: Access, settings: DelegationSettings
+        self, sessions: str, home: str, session: OpenSession, access: Access, settings: DelegationSettings
     ) -> None:
         self._sessions, self._session, self._settings = sessions, session, settings
+        self._key = machine_key(home)
         self._visibility: Visibility = settings.visibility if access == "full" else "spawned"
 
     def headers(self) -> Iterator[Header]:
         """Yield the sessions that may be seen, this one included."""
-        found = list(headers(self._sessions))
+        found = self._own()
         known = [_known(header) for header in found]
         caller = self._caller()
         for header in found:
@@ -48,7 +51,7 @@ class Seeing:
         if below:
             caller = caller._replace(visibility="spawned")
         try:
-            found = find_visible(named, caller, [_known(header) for header in headers(self._sessions)])
+            found = find_visible(named, caller, [_known(header) for header in self._own()])
         except HaloError as error:
             raise ToolFailure(f"{error.message}" + (f"; {error.hint}" if error.hint else "")) from None
         if below and found.id == self._session.folder.id:
@@ -58,7 +61,7 @@ class Seeing:
     def below(self, session_id: str) -> list[str]:
         """Return the ids of everything below a session."""
         children: dict[str, list[str]] = {}
-        for header in headers(self._sessions):
+        for header in self._own():
             children.setdefault(header.parent, []).append(header.id)
         found, todo = [], [session_id]
         while todo:
@@ -100,6 +103,11 @@ class Seeing:
             raise ToolFailure(f"session {session_id} still runs: {error.message}") from None
         except LogError as error:
             raise ToolFailure(f"session {session_id} cannot be archived: {error.message}") from None
+
+    def _own(self) -> list[Header]:
+        """Return the sessions that were begun on this machine; what came with the folder is a stranger's."""
+        key = self._key
+        return [h for h in headers(self._sessions) if key is not None and h.seal == session_seal(key, h.id)]
 
     def _caller(self) -> Caller:
         created = self._session.conversation.created

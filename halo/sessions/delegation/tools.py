@@ -83,7 +83,9 @@ class _Calls:
     def __init__(self, runner: Runner, session: OpenSession, equipment: Equipment) -> None:
         self._runner, self._session, self._equipment = runner, session, equipment
         self._desk = runner.desk
-        self._seeing = Seeing(runner.sessions, session, equipment.access, runner.settings)
+        self._seeing = Seeing(
+            runner.sessions, runner.desk.builder.places.home, session, equipment.access, runner.settings
+        )
 
     @property
     def _team(self) -> tuple[str, ...]:

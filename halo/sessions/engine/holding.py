@@ -88,7 +88,7 @@ class Holding:
             stop = wanted_stop(session.folder.path)
             if stop is not None:
                 self._stop(stop, inbox, waiting)
-                return
+                waiting = {}  # what the caller says now is said after the stop
             messages = [*waiting.values(), *self._own]
             if not _wake(messages, stopped=bool(session.conversation.standing.stopped)):
                 return
@@ -143,6 +143,7 @@ class Holding:
             frozen=self._frozen,
             waited=waited,
             opened=self._adapter,
+            thinking=self._setting("thinking"),
         )
 
     def _target(self) -> AgentTarget:
@@ -150,8 +151,11 @@ class Holding:
         target = self.choice.target
         if target.profile or self._session is None:
             return target
-        model = self._session.conversation.standing.settings.get("model", "")
-        return msgspec.structs.replace(target, profile=model)
+        return msgspec.structs.replace(target, profile=self._setting("model"))
+
+    def _setting(self, name: str) -> str:
+        """Return what is set for the session; a new one has nothing set."""
+        return self._session.conversation.standing.settings.get(name, "") if self._session else ""
 
     def _adapter(self, artifact: Artifact, target: AgentTarget) -> Adapter:
         """Open the model; that of the turn before goes on if it is the same, as a local one takes time."""
@@ -184,12 +188,11 @@ class Holding:
     def _stop(self, stop: Stop, inbox: Inbox, waiting: dict[str, Incoming]) -> None:
         """Stop: what waits goes into the history, unanswered; the children stop, too."""
         session = self._held
-        messages = [*waiting.values(), *self._own]
+        messages = [*waiting.values()]
         if messages:
             said = [Said(message.text, message.text) for message in messages]
             session.append(message_of(messages, said, {}))
             inbox.remove([*waiting])
-        self._own = ()
         for child in session.conversation.standing.children:
             folder = SessionFolder(self.choice.sessions, child)
             if folder.exists():
