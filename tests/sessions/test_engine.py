@@ -44,7 +44,7 @@ class Busy(Office):
         return Engine(self.desk, lambda _session, event: self.shown.append(event))
 
     def choose(self):
-        return choose(self.sessions, "a", "cli", home=self.desk.builder.places.home, named=None, new=False)
+        return choose(self.sessions, "a", "cli", home=self.sessions, named=None, new=False)
 
     def run(self, player, text="Go."):
         return asyncio.run(self.engine(player).run(self.choose(), typed(text, self.desk.now_ns())))
