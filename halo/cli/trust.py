@@ -76,7 +76,7 @@ def _asked(demands: "Demands") -> "Iterator[str]":
     for name, definition in demands.mcp:
         yield f"settings.yaml: the MCP server {name} {_server(definition)}"
     for name, definition in demands.channels:
-        yield f"settings.yaml: delivery.{name} {_connection(definition)}"
+        yield f"settings.yaml: general.delivery.{name} {_connection(definition)}"
     yield from _asked_of_tools(demands)
 
 

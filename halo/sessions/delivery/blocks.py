@@ -1,13 +1,14 @@
-"""The blocks of a Markdown text that decide where it may be cut: fenced code and tables.
+"""The blocks of a Markdown text that decide where it may be cut: fenced code, and tables outside of it.
 
 After CommonMark 4.5 and the container blocks of 5.1 to 5.3: a fence may stand in quotes and list items, and
 ends with them. Blocks of HTML are not known: a fence within one counts as a fence. Pure, linear in the text.
 """
 
 import re
-from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import NamedTuple
+
+from halo.sessions.delivery.tables import Table, tables_in
 
 EOL = re.compile(r"\r\n?|\n")
 
@@ -17,13 +18,6 @@ _RULE = re.compile(r"(?:(?:\* *){3,}|(?:- *){3,}|(?:_ *){3,}|=+ *)\Z")
 _HEADING = re.compile(r"#{1,6}(?: |\Z)")
 # What the first character of a line says about blocks; all others begin plain text.
 _TELLING = frozenset(" \t>`~-+*_#=0123456789")
-
-# The line below the head of a table, in quotes and lists, too.
-_DELIMITER = re.compile(
-    r"^[ \t>]*+(?:[-+*] ++)?+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+\r?$",
-    re.MULTILINE,
-)
-_TABLE_ENDS = re.compile(r"[ \t>]*(?:\Z|\r|\n|#{1,6} |[-+*] |`{3}|~{3})")
 
 
 class Container(NamedTuple):
@@ -91,9 +85,6 @@ class Fence(NamedTuple):
         )
 
 
-Table = tuple[int, int, int]  # where its head begins, where the line of dashes does, where it ends
-
-
 class Layout:
     """The fences of a text in order, and its tables, which are looked for when somebody asks."""
 
@@ -104,7 +95,9 @@ class Layout:
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         """The tables outside of code."""
-        return tuple(_tables(self._text, self)) if "|" in self._text else ()
+        if "|" not in self._text:
+            return ()
+        return tuple(tables_in(self._text, lambda at: self.fence_at(at) is not None))
 
     def fence_at(self, at: int) -> Fence | None:
         """Return the fence that a cut at `at` would tear: between its first line and its last."""
@@ -262,19 +255,3 @@ def _may_interrupt(item: "re.Match[str]", line: str) -> bool:
     """Tell whether an item may follow the line of a paragraph: not an empty one, nor a number but 1."""
     marker = item["marker"]
     return bool(line[item.end() :].strip()) and (marker in "-+*" or int(marker[:-1]) == 1)
-
-
-def _tables(text: str, layout: Layout) -> Iterator[Table]:
-    last = 0
-    for dashes in _DELIMITER.finditer(text):
-        above = text.rfind("\n", 0, dashes.start() - 1) + 1
-        head = text[above : dashes.start()]
-        if "|" not in head + dashes[0] or not head.strip() or above < last:
-            continue
-        if layout.fence_at(dashes.start()) is not None:
-            continue
-        last = dashes.end()
-        while last + 1 < len(text) and not _TABLE_ENDS.match(text, last + 1):
-            line_end = text.find("\n", last + 1)
-            last = line_end if line_end >= 0 else len(text)
-        yield above, dashes.start(), last

@@ -14,6 +14,7 @@ from halo.sessions.delivery.blocks import EOL, Fence, Layout, lay_out
 from halo.sessions.delivery.chunks import BreakPreference
 from halo.sessions.delivery.graphemes import boundary_before, is_boundary
 from halo.sessions.delivery.inlines import Inlines
+from halo.sessions.delivery.tables import rows_end
 
 Tier = Literal["paragraph", "newline", "sentence", "whitespace"]
 _TIERS: tuple[Tier, ...] = ("paragraph", "newline", "sentence", "whitespace")
@@ -43,12 +44,13 @@ _TRIES = 64  # positions that are looked at for a cut within a line of code
 class Cut(NamedTuple):
     """Where a text is cut. `fence` is the block of code that is torn.
 
-    `over`: where it is over, if nothing of its code is left behind the cut; else -1.
+    `over`: where it is over, if nothing of its code is left behind the cut; else -1. `in_table`: rows follow.
     """
 
     at: int
     fence: Fence | None = None
     over: int = -1
+    in_table: bool = False
 
 
 class Room(NamedTuple):
@@ -81,13 +83,17 @@ class Breaks:
     """Finds the cut in `text`, whose first `lead` characters are Halo's own.
 
     A chunk has at most `chars` characters and `lines` lines; breaks before `least` are second choice.
+    `in_table`: the text begins with rows of a table whose head is not there.
     """
 
-    def __init__(self, text: str, lead: int, chars: int, lines: int, least: int) -> None:
+    def __init__(
+        self, text: str, lead: int, chars: int, lines: int, least: int, *, in_table: bool = False
+    ) -> None:
         self._text, self._lead, self._chars, self._lines = text, lead, chars, lines
         room = room_in(text, chars, lines)
         self._end = room.end
         self._layout: Layout = lay_out(text)
+        self._rows = rows_end(text, 0) if in_table else 0
         self._inlines = Inlines(text, chars)
         capped = 0 <= room.lines < room.chars
         self._least = max(lead + 1, min(least, self._end // 2) if capped else least)
@@ -108,7 +114,9 @@ class Breaks:
             if inside is not None:
                 return inside
         at = at or self._tiers(_TIERS, first, self._whole) or self._tiers(_TIERS[1:], first, self._bearable)
-        return Cut(at or self._anywhere())
+        at = at or self._anywhere()
+        table = self._layout.table_at(at)
+        return Cut(at, in_table=at < self._rows or (table is not None and at > table[1]))
 
     def first_paragraph(self, least: int) -> int | None:
         """Return the first blank line that ends a message of at least `least` characters, if one fits."""
@@ -143,7 +151,7 @@ class Breaks:
             below = EOL.match(self._text, at)
             torn = table is not None and below is not None and table[1] in (below.end(), self._line_start(at))
             return not (torn or _UNDERLINE.match(self._text, at) or _INDENTED.match(self._text, at))
-        if table is not None or _BEGINS_BLOCK.match(self._text, at):
+        if table is not None or at < self._rows or _BEGINS_BLOCK.match(self._text, at):
             return False
         return _BARE_MARK.match(self._text[self._line_start(at) : at]) is None
 

@@ -12,7 +12,7 @@ import msgspec
 
 from halo.errors import DeliveryError, MissingKeyError, UnknownNameError, UsageError
 from halo.files.tree import Tree
-from halo.sessions.delivery.payloads import Outgoing
+from halo.records.outgoing import Outgoing
 from halo.workspace.connections import connection_of
 from halo.workspace.settings.files import expand
 from halo.workspace.trust import Grants

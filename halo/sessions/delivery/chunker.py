@@ -11,6 +11,7 @@ Limits that are too small for a block of code with one character in it leave it 
 """
 
 import re
+from itertools import islice
 from typing import NamedTuple
 
 from halo.sessions.delivery.blocks import EOL, Fence, lay_out
@@ -28,6 +29,7 @@ _BARE_FENCE = r"(?:`{3,}+[^`\r\n]*+|~{3,}+[^\r\n]*+)"
 _NOTHING_YET = re.compile(_AROUND + _BARE_FENCE + r"?\s*+\Z")
 _MAYBE_NOTHING = re.compile(_AROUND + rf"(?:{_BARE_FENCE}|`{{1,2}}|~{{1,2}}|[-+*]|\d{{1,9}}[.)]?)?\s*+\Z")
 
+_SOON = 2  # blank lines
 _FURTHER = 2_000  # characters that are looked at behind a break where no number of characters is a limit
 
 
@@ -58,12 +60,17 @@ class Chunker:
         self._opening = ""  # what the next chunk begins with, of Halo's own
         self._alarm = 0  # without a line ending nothing can be decided before the buffer has this length
         self._awake = False  # a chunk waits to see where the white space behind it ends
+        self._blank = True  # the last line is blank so far: what begins next may end a paragraph
+        self._in_table = False  # the next chunk goes on with rows
 
     def feed(self, delta: str) -> tuple[Chunk, ...]:
         """Take more of the text; return the chunks that are now certain."""
         self._buffer += delta
         self.taken += len(delta)
-        if not (self._awake or "\n" in delta or "\r" in delta or len(self._buffer) >= self._alarm):
+        line = max(delta.rfind("\n"), delta.rfind("\r")) + 1
+        telling = line > 0 or (self._blank and not delta.isspace())
+        self._blank = (line > 0 or self._blank) and not delta[line:].strip()
+        if not (telling or self._awake or len(self._buffer) >= self._alarm):
             return ()
         return self._drain(final=False)
 
@@ -92,16 +99,19 @@ class Chunker:
         if not lead:
             blank = _BLANK_LINES.match(self._buffer, start)
             start = blank.end() if blank is not None else start
+            space = _SPACE.match(self._buffer, start)
+            if space is not None and space.end() - start >= limit:
+                start = space.end()  # no message has room for such an indentation
         most = 2 * limit + 2
         taken = self._buffer[start : start + most] if limit < UNLIMITED else self._buffer[start:]
-        if not taken or (taken.isspace() and (final or not lead) and len(taken) < most):
+        if not taken or (taken.isspace() and (final or not lead)):
             return None
         return _Text(self._opening + taken, lead, start, 0, start + len(taken) == len(self._buffer))
 
     def _decide(self, at_hand: _Text, *, final: bool) -> tuple[_Text, Cut] | None:
         """Decide where the next chunk ends; None where that is not certain yet."""
         if self._config.by_paragraph:
-            at = self._breaks(at_hand).first_paragraph(self._config.least)
+            at = self._first_paragraph(at_hand)
             if at is not None:
                 return at_hand, Cut(at)
         last = final and at_hand.whole
@@ -115,9 +125,21 @@ class Chunker:
         rest = self._rest(seen) if last and seen.skew and extent is None else None
         return seen, rest or self._breaks(seen).find(self._config.break_preference)
 
+    def _first_paragraph(self, seen: _Text) -> int | None:
+        """Return where the first paragraph ends; most end at one of the next blank lines."""
+        least = self._config.least
+        for over in islice(_PARAGRAPH_OVER.finditer(seen.text, max(least, seen.lead + 1)), _SOON):
+            begun = seen._replace(text=seen.text[: over.end()])
+            at = self._breaks(begun).first_paragraph(least)
+            if at is not None:
+                return at
+        return self._breaks(seen).first_paragraph(least)
+
     def _breaks(self, seen: _Text) -> Breaks:
         config = self._config
-        return Breaks(seen.text, seen.lead, config.limit, config.max_lines, config.least)
+        return Breaks(
+            seen.text, seen.lead, config.limit, config.max_lines, config.least, in_table=self._in_table
+        )
 
     def _shortened(self, seen: _Text) -> _Text:
         """Leave out what keeps code from a message: a long info string, and blank lines that fill it.
@@ -211,7 +233,7 @@ class Chunker:
         )
         goes_on = fence is not None and cut.over < 0 and behind < len(self._buffer)
         self._opening = self._again(fence, within_line=end == behind) if fence is not None and goes_on else ""
-        self._start = behind
+        self._start, self._in_table = behind, cut.in_table
         return chunk
 
     def _behind(self, end: int, *, within: bool, final: bool) -> int | None:
@@ -224,6 +246,8 @@ class Chunker:
         else:
             last = _LAST_EOL.search(self._buffer, end, over)
             behind = last.end() if last is not None else over
+        if within and over - end >= self._config.limit:
+            behind = over  # no message has room for it
         if over < len(self._buffer):
             nothing = _NOTHING_YET if final else _MAYBE_NOTHING
             if within or nothing.match(self._buffer, behind) is None:

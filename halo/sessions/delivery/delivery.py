@@ -15,10 +15,11 @@ from typing import Self
 
 from halo.files.visible import shown
 from halo.records.events import Delivered
+from halo.records.outgoing import FORMAT, Address, Outgoing
 from halo.sessions.delivery.channels import Channel
 from halo.sessions.delivery.coalescer import Coalescer
 from halo.sessions.delivery.pacing import Chance, pause
-from halo.sessions.delivery.payloads import FORMAT, Address, Outgoing, Payload
+from halo.sessions.delivery.payloads import Payload, outgoing
 from halo.sessions.delivery.plan import Plan
 from halo.sessions.delivery.sending import Sleep, send
 from halo.sessions.delivery.speech import FLUSH, Flush, Speech
@@ -172,7 +173,7 @@ class Delivery:
 
     def _message(self, payload: Payload) -> Outgoing:
         self._parts += 1
-        return Outgoing.of(payload, self._address, self._reply, self._parts)
+        return outgoing(payload, self._address, self._reply, self._parts)
 
     def _give_up(self) -> None:
         """Record what is not sent because the delivery was cancelled."""

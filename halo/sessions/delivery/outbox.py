@@ -9,11 +9,12 @@ import re
 from urllib.parse import quote
 
 from halo.errors import DeliveryError, TreeError, UsageError
+from halo.files import ops
 from halo.files.atomic import create_file, replace_file
 from halo.files.canonical import readable_json
 from halo.files.roots import ConfinedRoot
+from halo.records.outgoing import Outgoing
 from halo.sessions.delivery.channels import Opening, Retry
-from halo.sessions.delivery.payloads import Outgoing
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 _DRAFTS = "drafts"
@@ -83,7 +84,7 @@ def _file_name(identity: str) -> str:
 
 def _remove(path: str) -> None:
     try:
-        os.unlink(path)
+        ops.unlink(path)
     except FileNotFoundError:
         return
 

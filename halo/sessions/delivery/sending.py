@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from halo.errors import DeliveryError
 from halo.files.visible import shown
 from halo.records.events import Delivered
+from halo.records.outgoing import Outgoing
 from halo.sessions.delivery.channels import Channel, Retry
-from halo.sessions.delivery.payloads import Outgoing
 
 # Waits for so many seconds.
 Sleep = Callable[[float], Awaitable[None]]

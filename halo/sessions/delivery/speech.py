@@ -33,6 +33,7 @@ class Speech:
     def _begin(self) -> None:
         """Begin a message, or the same one anew."""
         self._text = ""
+        self._open = False  # it is an answer, whatever comes
         self._chunker = Chunker(self._plan.blocks)
         self._fed = 0  # characters of the text that the chunker has
         self._count = 0  # chunks that came out of it
@@ -73,7 +74,8 @@ class Speech:
 
     def _more(self, delta: str) -> tuple[Payload, ...]:
         self._text += delta
-        if may_become_silent(self._text):
+        self._open = self._open or not may_become_silent(self._text)
+        if not self._open:
             return ()
         before = self._shown
         if self._plan.drafts == "partial":

@@ -1,8 +1,8 @@
 """The channel `terminal`: what somebody in front of this machine reads."""
 
 from halo.files.visible import visible
+from halo.records.outgoing import Outgoing
 from halo.sessions.delivery.channels import Opening, Retry
-from halo.sessions.delivery.payloads import Outgoing
 
 
 class Terminal:

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from halo.errors import DeliveryError, UsageError
 from halo.files.canonical import canonical_json
 from halo.models.retry_after import seconds_to_wait
+from halo.records.outgoing import Outgoing
 from halo.sessions.delivery.channels import Opening, Retry
-from halo.sessions.delivery.payloads import Outgoing
 from halo.sessions.delivery.signing import key_of, signature
 from halo.tools.web_addresses import is_public
 from halo.tools.web_client import client_for, request_at
