@@ -9,6 +9,7 @@ import click
 from halo.cli.common import open_builder, workspace_option
 from halo.cli.json_errors import errors_as_json
 from halo.cli.run import typed_message
+from halo.errors import UsageError
 
 if TYPE_CHECKING:
     from halo.records.incoming import Interrupt
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 @click.option("--id", "message_id", default="", help="Sent twice with the same id, it is taken once.")
 @click.option("--wait", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait for the answer.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--channel", default="", help="SESSION is an agent; the message came by this channel.")
+@click.option("--from", "peer", default="", metavar="ID", help="Who wrote it there.")
+@click.option("--name", default="", help="The writer's name, for people.")
+@click.option("--account", default="", metavar="ID", help="The account of the channel.")
+@click.option("--group", default="", metavar="ID", help="The group that it was written in.")
+@click.option("--thread", default="", metavar="ID", help="The thread in it.")
+@click.option("--owner", is_flag=True, help="The writer may do what the workspace's owner may.")
 @click.argument("session")
 @click.argument("message", required=False)
 def command(
@@ -37,6 +45,13 @@ def command(
     message_id: str,
     wait: float,
     form: str,
+    channel: str,
+    peer: str,
+    name: str,
+    account: str,
+    group: str,
+    thread: str,
+    owner: bool,
     session: str,
     message: str | None,
 ) -> int:
@@ -45,6 +60,10 @@ def command(
     Whoever runs the session takes it: a turn that runs now, `halo worker`, or the next `halo run -s`. A key
     that no session has yet, such as agent:default:main, begins one. With --wait, exit code 0 says that it
     was answered; without an answer it is 1, though the message is delivered.
+
+    With --channel, SESSION is the agent that the message is for. `halo session route` explains which session
+    it reaches, and the reply goes back by that channel. Without --owner a writer may use no commands, and
+    the turn may only read.
     """
     with errors_as_json(wanted=form == "json"):
         import asyncio
@@ -54,7 +73,29 @@ def command(
         from halo.sessions.sending import outcome, send
 
         desk = Desk(open_builder(workspace), os.environ, cache_dir(os.environ), time.time_ns)
-        sent = send(desk, session, typed_message(message), interrupt=interrupt, message_id=message_id)
+        text = typed_message(message)
+        if channel:
+            from halo.sessions.receiving import receive
+            from halo.sessions.routing.inbound import Inbound
+
+            inbound = Inbound(
+                channel,
+                "group" if group else "direct",
+                account=account,
+                peer=peer,
+                group=group,
+                thread=thread,
+                name=name,
+                text=text,
+                authorised=owner,
+            )
+            sent, route = receive(desk, session, inbound, interrupt=interrupt, message_id=message_id)
+            for warning in route.warnings:
+                click.echo(f"warning: {warning}", err=True)
+        elif given := [n for n, v in (("--from", peer), ("--group", group), ("--thread", thread)) if v]:
+            raise UsageError(f"{given[0]} says where a message came from: --channel names the channel")
+        else:
+            sent = send(desk, session, text, interrupt=interrupt, message_id=message_id)
         found = asyncio.run(outcome(sent, wait)) if wait else None
     _print(sent, found, form)
     return 0 if found is None or found.ended == "done" else 1

@@ -103,7 +103,7 @@ def header_of(
         depth=created.depth if created else 0,
         previous=created.previous if created else "",
         successor=standing.successor.to if standing.successor else "",
-        source=created.source if created else None,
+        source=standing.origin,
         settings=standing.settings,
         interacted_at=standing.interacted_at,
         ended=conversation.ended.reason if conversation.ended and not conversation.open_turn else "",

@@ -63,8 +63,13 @@ def message_of(incoming: Sequence[Incoming], said: Sequence[Said], values: Mappi
     headings = [heading(message.sender) for message in incoming]
     given = _joined(headings, [each.given(values) for each in said])
     typed = _joined(headings, [each.typed for each in said])
-    sources = tuple(Source(message.id, message.sender, message.rounds) for message in incoming)
-    return MessageAdded(user(given), typed="" if given == typed else typed, sources=sources)
+    sources = tuple(Source(message.id, message.sender, message.rounds, message.origin) for message in incoming)
+    return MessageAdded(
+        user(given),
+        typed="" if given == typed else typed,
+        sources=sources,
+        internal=all(message.sender.kind == "internal" for message in incoming),
+    )
 
 
 def heading(sender: Sender) -> str:

@@ -11,12 +11,15 @@ from halo.records.events import (
     MessageAdded,
     ReportSent,
     SessionChanged,
+    SessionCreated,
     SessionRolledOver,
     TurnStarted,
 )
+from halo.sessions.routing.inbound import merged
 
 if TYPE_CHECKING:
     from halo.records.incoming import Source
+    from halo.records.origins import Origin
 
 
 class Standing:
@@ -26,8 +29,8 @@ class Standing:
     out of the inbox. `interacted_at` is when a person wrote last (ISO 8601): what timers and other sessions
     write does not count. `children` are the sessions that were started from here, by id; `heard` those of
     whom a report was taken. `report` is the last report of this session, `report_turn` the turn before it.
-    `sources` are those of the last turn's message; `answered`: all of them waited, and have the answer.
-    `successor` is where messages of its key go since a rollover.
+    `origin` is where its messages come from now. `sources` are those of the last turn's message; `answered`:
+    all of them waited, and have the answer. `successor` is where messages of its key go since a rollover.
     """
 
     def __init__(self) -> None:
@@ -38,6 +41,7 @@ class Standing:
         self.heard: set[str] = set()
         self.report: ReportSent | None = None
         self.report_turn = 0
+        self.origin: Origin | None = None
         self.sources: tuple[Source, ...] = ()
         self._answered: set[str] = set()
         self.successor: SessionRolledOver | None = None
@@ -60,6 +64,8 @@ class Standing:
                     self.settings[data.name] = data.value
                 else:
                     self.settings.pop(data.name, None)
+            case SessionCreated():
+                self.origin = data.source
             case MessageAdded():
                 self._message(data, ts)
             case TurnStarted():
@@ -82,3 +88,7 @@ class Standing:
         # Logs of earlier versions name no sources: all of it was typed by a user.
         if not added.sources or any(source.sender.kind == "user" for source in added.sources):
             self.interacted_at = ts
+        for source in added.sources:
+            # What programs send changes nothing, so replies keep their way.
+            if source.origin is not None and source.sender.kind == "user":
+                self.origin = merged(self.origin, source.origin) if self.origin else source.origin

@@ -137,8 +137,8 @@ def _announce(desk: Desk, session: OpenSession, source: Source) -> list[str]:
     partner = other if asked_first else session.folder.id
     try:
         conversation = session.conversation if asked_first else here.read()
-        created = conversation.created
-        if created is None or created.source is None or not created.source.provider:
+        origin = conversation.standing.origin
+        if origin is None or not origin.provider:
             return []  # there is no channel to tell
         said = exchange_with(here, partner)
     except HaloError:

@@ -17,6 +17,7 @@ from halo.runner.turn import TurnEvent
 from halo.sessions.choice import Choice
 from halo.sessions.derived import write_derived
 from halo.sessions.desk import Desk
+from halo.sessions.engine.delivering import delivering
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.inbox.control import Stop, done_stopping, request_stop, wanted_stop
 from halo.sessions.inbox.folder import Inbox
@@ -99,14 +100,15 @@ class Holding:
             prepared, self._first = self._first or self._prepare(batch, waited), None
             self._own = tuple(message for message in self._own if message.id not in ids)
             try:
-                reply = await take_turn(
-                    self._desk,
-                    session,
-                    prepared,
-                    self._show,
-                    recorded=partial(inbox.remove, names),
-                    aside=aside,
-                )
+                async with delivering(self._desk, session, batch, self._show) as show:
+                    reply = await take_turn(
+                        self._desk,
+                        session,
+                        prepared,
+                        show,
+                        recorded=partial(inbox.remove, names),
+                        aside=aside,
+                    )
             finally:
                 self._derive()
             yield reply

@@ -41,7 +41,7 @@ def sessions_of(sessions: str, home: str, key: SessionKey) -> Found:
                 notices.append(f"{session_id} has this key and was begun elsewhere; it is passed over")
                 continue
             conversation = folder.read()
-            active = conversation.open_turn and _is_held(folder)
+            active = conversation.open_turn and is_held(folder)
             rows.append(known_of(session_id, conversation, active=active))
         except LogError as error:
             notices.append(f"{session_id} cannot be read and is passed over: {error.message}")
@@ -61,7 +61,7 @@ def known_of(session_id: str, conversation: Conversation, *, active: bool) -> Kn
         parent=created.parent if created is not None else "",
         root=created.root if created is not None else "",
         settings=dict(standing.settings),
-        origin=created.source if created is not None else None,
+        origin=standing.origin,
     )
 
 
@@ -80,7 +80,7 @@ def _beginning(folder: SessionFolder) -> SessionCreated | None:
     return None
 
 
-def _is_held(folder: SessionFolder) -> bool:
+def is_held(folder: SessionFolder) -> bool:
     """Tell whether a process holds the session; one that died in a turn does not."""
     path = os.path.join(folder.path, "lock")
     if not os.path.exists(path):

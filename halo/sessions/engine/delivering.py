@@ -1,0 +1,113 @@
+"""Delivers the replies of a session to the channel that its messages come from."""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from halo.errors import HaloError, SessionKeyError
+from halo.models.adapter import Notice
+from halo.records.events import Delivered
+from halo.records.incoming import Incoming
+from halo.records.origins import Origin
+from halo.records.outgoing import Address
+from halo.runner.turn import TurnEvent
+from halo.sessions.delivery.channels import Opening
+from halo.sessions.delivery.delivery import Delivery
+from halo.sessions.delivery.opening import make_ready
+from halo.sessions.delivery.payloads import reply_id
+from halo.sessions.desk import Desk
+from halo.sessions.folder import OpenSession
+from halo.sessions.reply import Began, Show
+from halo.sessions.routing.grammar import parse_key
+from halo.sessions.routing.inbound import merged
+from halo.sessions.routing.sending import decide_sending
+from halo.workspace.settings.general import read_general
+
+
+@asynccontextmanager
+async def delivering(
+    desk: Desk, session: OpenSession, messages: Sequence[Incoming], show: Show
+) -> AsyncIterator[Show]:
+    """Deliver the turn of `messages` that runs within, and yield what its events are to be shown to.
+
+    The turn never waits for the channel, and no fault of a channel ends it: what became of each part is
+    recorded in the session, and told. A session that no channel leads to delivers nothing.
+    """
+    origin = _origin(session, messages)
+    created = session.conversation.created
+    agent = created.target.agent if created is not None else ""
+    if origin is None or not origin.provider:
+        yield show
+        return
+
+    def record(result: Delivered) -> None:
+        if session.sound:
+            session.append(result)
+        if result.state not in ("sent", "no_draft"):
+            show(
+                Notice(f"warning: not delivered to {result.channel}: {result.state} {result.error}".rstrip())
+            )
+
+    refused = _refused(desk, session, agent, origin)
+    if refused:
+        yield show
+        record(Delivered(origin.provider, "", 0, "denied", 0, refused))
+        return
+    try:
+        ready = make_ready(desk.tree, desk.grants(), desk.environ, _opening(desk, origin), agent)
+    except HaloError as error:
+        yield show
+        record(Delivered(origin.provider, "", 0, "failed", 0, str(error)))
+        return
+    at = session.conversation.updated_at
+    turn = session.conversation.turn + 1
+    address = Address(origin.provider, origin.to or origin.sender, origin.account, origin.thread)
+    try:
+        async with Delivery(
+            ready.channel, address, reply_id(session.folder.id, turn, at), ready.plan, record=record
+        ) as delivery:
+            yield _both(show, delivery)
+    finally:
+        await ready.channel.close()
+
+
+def _origin(session: OpenSession, messages: Sequence[Incoming]) -> Origin | None:
+    """Return where the reply to these messages goes: where the last person among them wrote."""
+    origin = session.conversation.standing.origin
+    for message in messages:
+        if message.origin is not None and message.sender.kind == "user":
+            origin = merged(origin, message.origin) if origin is not None else message.origin
+    return origin
+
+
+def _both(show: Show, delivery: Delivery) -> Callable[[TurnEvent | Began], None]:
+    def shown(event: TurnEvent | Began) -> None:
+        show(event)
+        delivery.take(event)
+
+    return shown
+
+
+def _refused(desk: Desk, session: OpenSession, agent: str, origin: Origin) -> str:
+    """Say why the replies of a session may not go out; empty where they may."""
+    conversation = session.conversation
+    key = conversation.created.key if conversation.created is not None else ""
+    try:
+        parsed = parse_key(key or "main", agent=agent)
+    except SessionKeyError as error:
+        return error.message  # a gate that cannot decide stays closed
+    policy = read_general(desk.tree).session.send_policy
+    override = conversation.standing.settings.get("send", "")
+    decision = decide_sending(policy, parsed, channel=origin.provider, override=override)
+    return "" if decision.allowed else decision.reason
+
+
+def _opening(desk: Desk, origin: Origin) -> Opening:
+    return Opening(
+        channel=origin.provider,
+        account=origin.account,
+        params={},
+        halo=desk.builder.places.halo,
+        write=sys.stdout.write,
+        now=lambda: desk.now_ns() / 1e9,
+    )

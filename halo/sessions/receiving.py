@@ -1,0 +1,82 @@
+"""Takes a message from a channel: finds or begins the session that it reaches, and puts it into the inbox."""
+
+import datetime as dt
+import secrets
+
+from halo.errors import UnknownNameError
+from halo.records.incoming import FORMAT, Incoming, Interrupt, Sender
+from halo.records.targets import Access, AgentTarget
+from halo.sessions.beginning import Relation, begin
+from halo.sessions.choice import choose
+from halo.sessions.commands.rollover import roll_over
+from halo.sessions.desk import Desk
+from halo.sessions.find import sessions_folder
+from halo.sessions.folder import SessionFolder
+from halo.sessions.ids import timestamp
+from halo.sessions.inbox.folder import Inbox
+from halo.sessions.inbox.marks import mark
+from halo.sessions.routing.addressing import address
+from halo.sessions.routing.finding import sessions_of
+from halo.sessions.routing.inbound import Inbound, origin_of
+from halo.sessions.routing.route import Route, route
+from halo.sessions.sending import Sent
+from halo.workspace.agents import list_agents
+from halo.workspace.settings.general import read_general
+
+# What somebody who is not the owner may have a turn do.
+GUEST: Access = "readonly"
+
+
+def receive(
+    desk: Desk, agent: str, inbound: Inbound, *, interrupt: Interrupt = "soft", message_id: str = ""
+) -> tuple[Sent, Route]:
+    """Take a message for `agent`. It is on disk afterwards, in the session that the settings lead it to.
+
+    `message_id` is the channel's own: delivered twice, the message is taken once. A sender who is not
+    `authorised` may use no commands, and the turn may only read. Raises `SessionKeyError` for an envelope
+    that leads nowhere, `UnknownNameError`, `BusyError` for a full inbox or a session that cannot be ended now,
+    and OSError.
+    """
+    agents = list_agents(desk.tree)
+    if agent not in agents:
+        raise UnknownNameError.of("agent", agent, agents)
+    places = desk.builder.places
+    sessions = sessions_folder(places.halo)
+    settings = read_general(desk.tree).session
+    key = address(settings, agent, inbound).key
+    there = sessions_of(sessions, places.home, key)
+    now = dt.datetime.fromtimestamp(desk.now_ns() / 1e9, dt.UTC)
+    found = route(settings, agent, inbound, there.rows, now, zone=desk.zone_name())
+    folder = _session(desk, sessions, found, agent)
+    sender = Sender(
+        "event" if inbound.event else "user",
+        id=inbound.peer,
+        name=inbound.name,
+        access="full" if inbound.authorised else GUEST,
+        owner=inbound.authorised,
+    )
+    ns = desk.now_ns()
+    name = f"channel:{found.origin.provider}:{inbound.account}:{message_id}" if message_id else ""
+    name = name or secrets.token_hex(16)
+    new = name not in folder.read().standing.taken
+    if new:
+        message = Incoming(
+            FORMAT, name, timestamp(ns), found.text, sender, interrupt, origin=origin_of(inbound)
+        )
+        new = Inbox(folder.path).put(message, ns)
+        mark(sessions, folder.id)
+    return Sent(folder, name, new, found.action != "continue"), found
+
+
+def _session(desk: Desk, sessions: str, found: Route, agent: str) -> SessionFolder:
+    home = desk.builder.places.home
+    if found.action == "continue":
+        return SessionFolder(sessions, found.session)
+    if found.action == "rollover":
+        choice = choose(sessions, None, "channel", home=home, named=found.previous, new=False)
+        begun = roll_over(desk, choice, found.reset.reason, found.reset.inputs)
+        if begun.folder is not None:
+            return begun.folder
+    relation = Relation(key=found.key.text, source=found.origin)
+    with begin(sessions, home, desk.now_ns, AgentTarget(agent), "channel", relation) as session:
+        return session.folder
