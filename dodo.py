@@ -45,8 +45,8 @@ def task_demo():
 
 def task_test():
     """Run the tests, on every core; needs `.[dev]`."""
-    # A file stays together: its fixtures (a model, a server) are made once.
-    words = ["pytest", "-q", "-n", "auto", "--dist", "loadfile"]
+    # A file stays together: its fixtures (a model, a server) are made once. tests/conftest.py says which begin.
+    words = ["pytest", "-q", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     return {"actions": [(_run, words)], "io": {"capture": False}}
 
 

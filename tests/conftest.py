@@ -1,5 +1,6 @@
 """What the tests of several rooms share: workspaces on disk, and the `halo` and `doit` commands as processes."""
 
+import compileall
 import os
 import subprocess
 import sys
@@ -20,6 +21,38 @@ pytest_plugins = ["real_model"]
 # No deadlines, because a loaded machine is not a bug.
 settings.register_profile("halo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("halo")
+
+# Files of tests that take longest, some of them waiting; behind those with the real model.
+LONG = (
+    "build/test_faults.py",
+    "build/test_doit_pitfalls.py",
+    "build/test_hostile_sizes.py",
+    "cli/test_asking.py",
+    "cli/test_mcp_commands.py",
+    "tools/test_sandbox_escapes.py",
+    "cli/test_watch.py",
+    "tools/test_mcp_clients.py",
+    "tools/test_file_escapes.py",
+    "build/test_garbage.py",
+)
+_REAL = {"model_file", "shared_cache", "llama_server"}
+
+
+def pytest_sessionstart(session):
+    """Compile Halo to byte code once, as an installed package is; else each of some hundred processes does it."""
+    if not hasattr(session.config, "workerinput"):
+        compileall.compile_dir(REPOSITORY / "halo", quiet=2)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Let long files begin first, so that no worker is left with one while the others are done."""
+    tests = REPOSITORY / "tests"
+    weights = {tests / name: number for number, name in enumerate(LONG, 1)}
+    for item in items:
+        if _REAL & set(getattr(item, "fixturenames", ())) or item.path.parent.name == "docs":
+            weights[item.path] = 0
+    items.sort(key=lambda item: weights.get(item.path, len(LONG) + 1))  # stable: else the order stays
 
 
 class DiskWorkspace:

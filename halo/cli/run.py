@@ -14,6 +14,7 @@ from halo.errors import UsageError
 
 if TYPE_CHECKING:
     from halo.records.targets import Access
+    from halo.sessions.commands.answers import Answer
     from halo.sessions.reply import Reply, Show
     from halo.sessions.taping import Tape
 
@@ -62,7 +63,8 @@ def command(
     """Send MESSAGE (or what is on stdin: no message, or `-`) to an agent and print its answer.
 
     Without -s and -n the newest session that `halo run` began with that agent goes on. Progress and
-    figures go to stderr. A message that begins with `-` goes behind `--`. Ctrl-C ends the turn; what was
+    figures go to stderr. A message that is a command of Halo (`/help` shows them) is done, and a space before
+    it sends it as text. A message that begins with `-` goes behind `--`. Ctrl-C ends the turn; what was
     said so far is kept in the session. A session does not remember --profile: each turn names its own.
     What tools may do is the least of --access, the settings (general.tools.access) and what `halo trust`
     allowed the workspace.
@@ -79,6 +81,7 @@ def command(
             return _detach(
                 workspace, agent, session, typed_message(message), new=new, access=access, form=form
             )
+        from halo.sessions.commands.answers import Answer
         from halo.sessions.taping import Tape
 
         reply = _talk(
@@ -96,7 +99,11 @@ def command(
     if form == "json":
         click.echo(_as_json(reply))
     elif form == "ndjson":
-        write_line("reply", reply)
+        write_line("command" if isinstance(reply, Answer) else "reply", reply)
+    if isinstance(reply, Answer):
+        if form == "text":
+            click.echo(reply.text)
+        return 0
     _figures(reply)
     return 0 if reply.reason in ("done", "max_tokens") else 1
 
@@ -132,20 +139,21 @@ def _talk(
     frozen: bool,
     tape: "Tape | None",
     show: "Show",
-) -> "Reply":
+) -> "Reply | Answer":
     from halo.cli.asking import terminal_ask
     from halo.models.catalogue import cache_dir
     from halo.sessions.choice import choose
     from halo.sessions.desk import Desk
     from halo.sessions.find import sessions_folder
-    from halo.sessions.talk import run_talk
+    from halo.sessions.talk import run_typed, typed
 
     builder = open_builder(workspace)
     sessions = sessions_folder(builder.places.halo)
     home = builder.places.home
     choice = choose(sessions, agent, "cli", home=home, named=session, new=new, profile=profile, access=access)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns, terminal_ask(), tape)
-    return run_talk(desk, choice, message, show, frozen=frozen)
+    said = typed(message, desk.now_ns())
+    return run_typed(desk, choice, said, show, frozen=frozen, named=session is not None)
 
 
 def _detach(
@@ -215,7 +223,7 @@ def _figures(reply: "Reply") -> None:
     )
 
 
-def _as_json(reply: "Reply") -> str:
+def _as_json(reply: "Reply | Answer") -> str:
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(reply), indent=2).decode()

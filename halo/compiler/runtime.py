@@ -1,5 +1,7 @@
 """What the model that answers brings with it: the `runtime` block of an artifact, and tools it cannot use."""
 
+from msgspec import UNSET
+
 from halo.compiler.compilation import Compilation
 from halo.records.artifacts import Api, Binding, Capabilities, McpTool, Runtime
 from halo.records.diagnostics import Diagnostic
@@ -21,6 +23,7 @@ _SEEING = frozenset({"view_image"})
 def runtime(job: Compilation, mcp: tuple[McpTool, ...] = ()) -> Runtime:
     """Collect all that a turn needs beside the text; `mcp` says where tools of servers come from."""
     model, facts = job.model.model, job.facts
+    reserve = job.agent.config.context.reserve_tokens
     return Runtime(
         binding=Binding(
             provider=model.provider,
@@ -47,6 +50,7 @@ def runtime(job: Compilation, mcp: tuple[McpTool, ...] = ()) -> Runtime:
         budgets=job.agent.config.budgets,
         policies=tuple(p for p in (job.agent.config.policy, _of_workspace(job).tools.policy) if p),
         mcp=mcp,
+        reserve_tokens=UNSET if reserve is None else reserve,
     )
 
 

@@ -14,6 +14,8 @@ from halo.files import ops
 if TYPE_CHECKING:
     import filelock
 
+_POLL = 0.01  # seconds between two tries while it waits
+
 
 class FileLock:
     """An exclusive lock on the file at `path`, a context manager. Not re-entrant.
@@ -43,7 +45,7 @@ class FileLock:
             on_acquired=_write_pid,
         )
         try:
-            lock.acquire(timeout=self.timeout)
+            lock.acquire(timeout=self.timeout, poll_interval=_POLL)
         except filelock.Timeout as error:
             raise self._busy() from error
         self._lock = lock
@@ -66,7 +68,7 @@ class FileLock:
     def _busy(self) -> BusyError:
         holder = _read_pid(self.path)
         who = f"process {holder}" if holder is not None else "another process"
-        waited = f" after {self.timeout:g} s" if self.timeout > 0 else ""
+        waited = f" after {self.timeout:g} s" if self.timeout >= 0.1 else ""
         return BusyError(
             f"{self.what} is in use by {who}{waited}",
             file=self.path,

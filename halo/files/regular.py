@@ -3,6 +3,14 @@
 import errno
 import os
 import stat
+from io import BufferedReader
+
+_SAFE = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 
 
 def read_regular(path: str, limit: int) -> bytes:
@@ -11,18 +19,20 @@ def read_regular(path: str, limit: int) -> bytes:
     Raises OSError for anything else: absent, a link, a directory, a FIFO (which does not block), or more
     than `limit` bytes.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
-        if found.st_size > limit:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
             raise OSError(errno.EFBIG, "larger than it can be", path)
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(found.st_size)  # a read of `limit` bytes takes that much memory first
-    finally:
-        os.close(descriptor)
+        return file.read(size)  # a read of `limit` bytes takes that much memory first
+
+
+def open_regular(path: str) -> BufferedReader:
+    """Open the regular file at `path` for reading. Raises OSError as `read_regular` does."""
+    descriptor = os.open(path, os.O_RDONLY | _SAFE)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return open(descriptor, "rb")
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def refuse_links(folder: str, *names: str) -> None:

@@ -53,7 +53,7 @@ def messages_body(request: Request, messages: list[dict[str, Any]]) -> dict[str,
         ]
         if request.tool_choice == "none":
             body["tool_choice"] = {"type": "none"}
-    if binding.thinking is not None:
+    if binding.thinking is not None and binding.thinking.effort != "none":
         body |= _thinking(binding.thinking)
     for name in ("temperature", "top_p", "top_k"):
         value = getattr(binding, name)

@@ -77,6 +77,8 @@ def _generation_config(binding: Binding, schema: Json | None) -> Json:
 
 def _thinking(asked: Reasoning) -> Json:
     """Render how much to think; the words of `effort` are the provider's levels, in any case."""
+    if asked.effort == "none":
+        return {"thinkingBudget": 0}
     config: Json = {"includeThoughts": True}
     if asked.budget_tokens is not None:
         config["thinkingBudget"] = asked.budget_tokens

@@ -171,7 +171,8 @@ class Runtime(msgspec.Struct, frozen=True):
     `min_cacheable_tokens`: the shortest prefix that the provider caches, None where that is not known.
     `strategies` are tried in this order when the history fills more than `compress_at` of the window;
     `max_messages` caps it whatever it fills. Each of `policies` decides about a call; the strictest counts.
-    `mcp` says where the tools of MCP servers come from.
+    `mcp` says where the tools of MCP servers come from. `reserve_tokens` of the window are to be free when a
+    turn is over; absent where agent.yaml does not say.
     """
 
     binding: Binding
@@ -187,6 +188,7 @@ class Runtime(msgspec.Struct, frozen=True):
     budgets: Budgets = Budgets()
     policies: tuple[tuple[PolicyRule, ...], ...] = ()
     mcp: tuple[McpTool, ...] = ()
+    reserve_tokens: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class FewShotSource(msgspec.Struct, frozen=True):

@@ -62,7 +62,7 @@ class Attached(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class SessionTarget(msgspec.Struct, frozen=True, omit_defaults=True):
+class SessionTarget(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An `AgentTarget` on disk, spelt as in manifests, with plain words in the place of closed lists.
 
     Without the profile, which belongs to a turn.
@@ -308,12 +308,23 @@ class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
 class MemoryFlushed(msgspec.Struct, frozen=True, omit_defaults=True):
     """`memory.flushed`: notes were appended to a file of `.halo/memory/` before the history is shortened.
 
-    `lines` were new; `skipped` says why nothing was written.
+    `lines` were new; `skipped` says what was not written, and why.
     """
 
     file: str = ""
     lines: int = 0
     skipped: str = ""
+
+
+class CompactionFailed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`compaction.failed`: there is no summary, and the history, of about `tokens`, is as it was.
+
+    `reason` says what made one necessary, as in `context.shortened`.
+    """
+
+    problem: str
+    reason: str = ""
+    tokens: int = 0
 
 
 EventData = (
@@ -325,6 +336,7 @@ EventData = (
     | ReportSent
     | Delivered
     | MemoryFlushed
+    | CompactionFailed
     | TurnStarted
     | MessageAdded
     | ToolResultAdded
@@ -344,6 +356,7 @@ TYPES: dict[str, type[EventData]] = {
     "report.sent": ReportSent,
     "delivery": Delivered,
     "memory.flushed": MemoryFlushed,
+    "compaction.failed": CompactionFailed,
     "turn.started": TurnStarted,
     "message": MessageAdded,
     "tool.result": ToolResultAdded,

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Best-effort facts about where a session's messages come from, for people and for deliveries.
 
     `label` is for people. `provider` and `surface` name the channel and the place in it; `chat_type` is

@@ -6,6 +6,10 @@ import msgspec
 
 from halo.records import artifacts, differences, events, messages, targets, tools, usage
 from halo.records.diagnostics import Diagnostic
+from halo.records.headers import Header
+from halo.records.incoming import Incoming
+from halo.records.outgoing import Outgoing
+from halo.records.stops import Stop
 
 RECORDS: dict[str, Any] = {
     "event": events.Event,
@@ -19,6 +23,10 @@ RECORDS: dict[str, Any] = {
     "manifest": artifacts.Manifest,
     "pointer": artifacts.Pointer,
     "comparison": differences.Comparison,
+    "outgoing": Outgoing,
+    "session-header": Header,
+    "incoming": Incoming,
+    "stop": Stop,
 }
 
 

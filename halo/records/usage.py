@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens of one or more calls. The prompt had `uncached + written + read` of them.
 
     `uncached`: processed anew; `written`: processed and put into the provider's cache; `read`: taken from

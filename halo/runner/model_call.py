@@ -8,10 +8,18 @@ from halo.errors import ProviderError
 from halo.models.adapter import Adapter, Finished, Lost, Notice, Request, Retrying, TextDelta, ThinkingDelta
 from halo.models.prefix import Prefix
 from halo.records.artifacts import Runtime
-from halo.records.events import ContextShortened, MessageAdded, UsageLost, UsageReported
+from halo.records.events import (
+    CompactionFailed,
+    ContextShortened,
+    MemoryFlushed,
+    MessageAdded,
+    UsageLost,
+    UsageReported,
+)
 from halo.records.messages import Message, Text
 from halo.runner.budgets import Ledger, Price
 from halo.runner.context.context import Context
+from halo.runner.context.flushing import Flush
 from halo.runner.deadline import Over, check_bounds, within_time
 from halo.runner.record import History
 from halo.runner.reporting import charge, report_lost
@@ -24,6 +32,8 @@ CallEvent = (
     | UsageReported
     | UsageLost
     | ContextShortened
+    | CompactionFailed
+    | MemoryFlushed
     | TextDelta
     | ThinkingDelta
     | Retrying
@@ -39,7 +49,11 @@ class Reply(NamedTuple):
 
 
 class ModelCalls:
-    """The calls of one turn, one after the other. Each sends `history` as it is by then."""
+    """The calls of one turn, one after the other. Each sends `history` as it is by then.
+
+    `cold`: the provider's cache holds nothing of that history before the first call. `flush` keeps notes of
+    what a shortening will lose.
+    """
 
     def __init__(
         self,
@@ -49,10 +63,13 @@ class ModelCalls:
         adapter: Adapter,
         ledger: Ledger,
         price: Price,
+        *,
+        cold: bool = False,
+        flush: Flush | None = None,
     ) -> None:
         self._prefix, self._binding, self._history = prefix, runtime.binding, history
         self._adapter, self._ledger, self._price = adapter, ledger, price
-        self._context = Context(runtime, prefix, adapter)
+        self._context, self._cold = Context(runtime, prefix, adapter, flush=flush), cold
         self._said: list[str] = []  # the words of this call
 
     async def next_reply(self) -> AsyncGenerator[CallEvent | Reply, None]:
@@ -63,7 +80,9 @@ class ModelCalls:
         as a partial message.
         """
         check_bounds(self._ledger)
-        async with aclosing(self._shorten(self._context.reason(self._history))) as events:
+        reason = self._context.reason(self._history, cold=self._cold)
+        self._cold = False
+        async with aclosing(self._shorten(reason)) as events:
             async for event in events:
                 yield event
         for shortenings in range(_SHORTENINGS + 1):

@@ -7,10 +7,10 @@ from halo.records.events import Edit
 from halo.records.messages import Image, Message, ToolResult
 
 # Tokens of a picture. Providers count by its size, a large one at about this.
-_IMAGE = 1600
+IMAGE = 1600
 
 # Tokens of a message beside its words: the role, the marks around it.
-_AROUND = 4
+AROUND = 4
 
 
 def message_tokens(message: Message) -> int:
@@ -21,7 +21,7 @@ def message_tokens(message: Message) -> int:
             pictures += 1
         elif isinstance(block, ToolResult):
             pictures += len(block.images)
-    return estimate(spoken(message).encode()) + pictures * _IMAGE + _AROUND
+    return estimate(spoken(message).encode()) + pictures * IMAGE + AROUND
 
 
 class History:

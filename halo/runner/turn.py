@@ -16,6 +16,7 @@ from halo.records.events import EndReason, MessageAdded, Repaired, ToolResultAdd
 from halo.records.messages import Message, Thinking, ToolResult
 from halo.runner.budgets import Ledger, Price, free, turn_ledger
 from halo.runner.calls import call_ids, fresh_ids
+from halo.runner.context.flushing import Flush
 from halo.runner.deadline import Over
 from halo.runner.model_call import CallEvent, ModelCalls, Reply
 from halo.runner.record import History
@@ -32,11 +33,17 @@ _WHY = {"max_tokens": ": `max_tokens` were over before", "refusal": ": the reply
 
 
 class Turn(NamedTuple):
-    """What a turn is made of. `history` ends with the user's message; it grows with the turn."""
+    """What a turn is made of. `history` ends with the user's message; it grows with the turn.
+
+    `cold`: the provider's cache holds nothing of that history. `flush` keeps notes of what is lost when it is
+    shortened; without one nothing is kept.
+    """
 
     artifact: Artifact
     system: Filled
     history: History
+    cold: bool = False
+    flush: Flush | None = None
 
     @property
     def prefix(self) -> Prefix:
@@ -71,7 +78,9 @@ async def run_turn(
     prefix, runtime, history = turn.prefix, turn.artifact.runtime, turn.history
     ledger = ledger or turn_ledger(runtime.budgets, clock)
     ledger.check_priced(price, runtime.binding.model)
-    model = ModelCalls(prefix, runtime, history, adapter, ledger, price)
+    model = ModelCalls(
+        prefix, runtime, history, adapter, ledger, price, cold=turn.cold, flush=turn.flush
+    )
     tools = ToolExecution(toolbox, ledger, clock)
     few_shot_ids = call_ids(prefix.few_shots)
     while True:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from halo.models.cache_rules import rule_for
 from halo.models.cache_watch import Earlier
 from halo.records.artifacts import Artifact
 from halo.sessions.history import Conversation
@@ -21,3 +22,24 @@ def earlier_call(conversation: Conversation, artifact: Artifact) -> Earlier | No
     except ValueError:
         return None  # the log holds a time that is none
     return Earlier(last.reported.usage, at, last.reported.prefix)
+
+
+def is_cold(conversation: Conversation, artifact: Artifact, now: float) -> bool:
+    """Tell whether a turn of `artifact` finds nothing of the history in a cache: then changing it is free.
+
+    So it is where nothing is cached at all, where another prompt stood before it, and when the last call was
+    too long ago. `now`: seconds since the epoch.
+    """
+    last = conversation.last_call
+    rule = rule_for(artifact.runtime.binding, artifact.runtime.capabilities)
+    if last is None:
+        return False
+    return rule is None or last.artifact != artifact.id or seconds_since(last.at, now) >= rule.life
+
+
+def seconds_since(at: str, now: float) -> float:
+    """Return the seconds from a recorded time until `now`; for what is no time, for ever."""
+    try:
+        return max(0.0, now - datetime.fromisoformat(at).timestamp())
+    except (ValueError, OverflowError):
+        return float("inf")

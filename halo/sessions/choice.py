@@ -11,6 +11,10 @@ from halo.records.targets import Access, AgentTarget
 from halo.sessions.beginning import Relation, begin
 from halo.sessions.find import find_session, newest
 from halo.sessions.folder import OpenSession, SessionFolder, check_writable
+from halo.sessions.routing.key import SessionKey
+from halo.workspace.ids import is_id
+
+CLI = "cli"  # the origin of what is said on this machine: `halo run`, `halo chat`
 
 
 class Choice(NamedTuple):
@@ -70,8 +74,13 @@ def _choose(
         if found.folder is not None and found.header is not None and found.header.target is not None:
             target = _known(found.folder, found.header.target)
             return Choice(sessions, home, found.folder, target, origin, found.notices)
-        return Choice(sessions, home, None, AgentTarget(who), origin, found.notices)
-    return Choice(sessions, home, None, AgentTarget(who), origin)
+        return Choice(sessions, home, None, AgentTarget(who), origin, found.notices, main_session(who, origin))
+    return Choice(sessions, home, None, AgentTarget(who), origin, relation=main_session(who, origin))
+
+
+def main_session(agent: str, origin: str) -> Relation | None:
+    """Return the relation of a session that its user begins here: it is the agent's main one."""
+    return Relation(key=SessionKey(agent).text) if origin == CLI and is_id(agent) else None
 
 
 def _named(sessions: str, home: str, agent: str | None, origin: str, named: str) -> Choice:
@@ -83,6 +92,10 @@ def _named(sessions: str, home: str, agent: str | None, origin: str, named: str)
             "its first event, which says whom the session is with, is damaged",
             file=folder.events,
             hint="begin a new session: -n",
+        )
+    if origin == CLI and conversation.standing.archived:
+        raise UsageError(
+            f"session {named} is archived", hint=f"halo session unarchive {named} takes it out again"
         )
     target = _known(folder, conversation.created.target)
     if agent is not None and target.agent != agent:

@@ -6,71 +6,31 @@ import msgspec
 
 from halo.files.atomic import replace_file
 from halo.files.canonical import readable_json
+from halo.files.regular import read_regular
 from halo.records.events import (
+    ArtifactChanged,
+    CompactionFailed,
     ContextShortened,
     Event,
+    MemoryFlushed,
     MessageAdded,
     Repaired,
-    SessionTarget,
     ToolResultAdded,
     TurnEnded,
     TurnStarted,
 )
+from halo.records.headers import FORMAT, Header
 from halo.records.messages import Text, ToolCall
-from halo.records.origins import Origin
-from halo.records.usage import Usage
 from halo.sessions.folder import SessionFolder
 from halo.sessions.history import Conversation
+from halo.sessions.index.rows import note
 from halo.sessions.reading import Unread, payload_of
 
-FORMAT = 1
+HEADER = "session.json"
+TRANSCRIPT = "transcript.md"
+_LARGEST = 1 << 20  # bytes of a header
 _TITLE = 60  # characters
 _APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-
-
-class Header(msgspec.Struct, frozen=True):
-    """session.json: what lists show of a session. `seq` is the last event that went into it.
-
-    `target` is whom the session is with, `agent` its name once more, for people; null and empty where the
-    first event is damaged. `log_bytes` and `transcript_bytes` are the sizes of the files when it was made:
-    another size means that the header, or the transcript, is not of this log as it is now. `seal` is that of
-    `session.created`. `settings` is what was set for it. `ended` is the reason for which its last turn is
-    over, empty while one is open. `interacted_at` is when a person wrote last. `context_tokens` is what the
-    last call and its reply took in the window, 0 where that is unknown. `report` is the status that its
-    parent was told last, `successor` the session that its key leads to now.
-    """
-
-    format: int
-    id: str
-    agent: str
-    target: SessionTarget | None
-    origin: str
-    title: str
-    created_at: str
-    updated_at: str
-    seq: int
-    turns: int
-    model: str
-    artifact: str
-    usage: Usage
-    log_bytes: int
-    transcript_bytes: int = 0
-    seal: str = ""
-    key: str = ""
-    parent: str = ""
-    root: str = ""
-    depth: int = 0
-    previous: str = ""
-    successor: str = ""
-    source: Origin | None = None
-    settings: dict[str, str] = {}
-    interacted_at: str = ""
-    ended: str = ""
-    report: str = ""
-    calls: int = 0
-    cost: float = 0.0
-    currency: str = ""
-    context_tokens: int = 0
 
 
 def header_of(
@@ -125,17 +85,16 @@ def read_header(folder: SessionFolder) -> Header | None:
     size = _size(folder.events)  # before it is read: what grows meanwhile must not be taken for known
     if size is None:
         return None
-    stored = _stored(folder)
+    stored = stored_header(folder)
     if stored is not None and stored.log_bytes == size:
         return stored
     return header_of(folder.id, folder.read(), log_bytes=size)
 
 
-def _stored(folder: SessionFolder) -> Header | None:
+def stored_header(folder: SessionFolder) -> Header | None:
     """Read session.json as it is; None when it is missing or wrong."""
     try:
-        with open(os.path.join(folder.path, "session.json"), "rb") as file:
-            header = msgspec.json.decode(file.read(), type=Header)
+        header = msgspec.json.decode(read_regular(os.path.join(folder.path, HEADER), _LARGEST), type=Header)
     except (OSError, msgspec.MsgspecError):
         return None  # derived: the log decides
     return header if header.format == FORMAT and header.id == folder.id else None
@@ -149,13 +108,13 @@ def _size(path: str) -> int | None:
 
 
 def write_derived(folder: SessionFolder, conversation: Conversation) -> None:
-    """Bring session.json and transcript.md up to date with a session that this process holds.
+    """Bring session.json, transcript.md and the row of the index up to date; this process holds the session.
 
     Only what is new is rendered when the transcript is the one that session.json tells of. Raises OSError
     (a full disk, something in the way), which the next call makes good, and `LogError`.
     """
-    transcript = os.path.join(folder.path, "transcript.md")
-    known, size = _stored(folder), _size(transcript)
+    transcript = os.path.join(folder.path, TRANSCRIPT)
+    known, size = stored_header(folder), _size(transcript)
     grows = known is not None and known.seq <= conversation.seq and size == known.transcript_bytes > 0
     after = known.seq if grows and known is not None else 0
     text = "".join(render(found) for found in folder.read_events(after=after))
@@ -164,11 +123,17 @@ def write_derived(folder: SessionFolder, conversation: Conversation) -> None:
         _append(transcript, data)
         size += len(data)
     else:
-        data = f"# Session {folder.id}\n{text}".encode()
+        data = transcript_start(folder.id) + text.encode()
         replace_file(transcript, data)
         size = len(data)
     header = header_of(folder.id, conversation, log_bytes=_size(folder.events) or 0, transcript_bytes=size)
-    replace_file(os.path.join(folder.path, "session.json"), readable_json(header))
+    replace_file(os.path.join(folder.path, HEADER), readable_json(header))
+    note(os.path.dirname(os.path.dirname(folder.path)), header)
+
+
+def transcript_start(session_id: str) -> bytes:
+    """Return what every transcript begins with."""
+    return f"# Session {session_id}\n".encode()
 
 
 def _append(path: str, data: bytes) -> None:
@@ -193,6 +158,13 @@ def render(found: Event | Unread) -> str:
         case ContextShortened():
             tokens = f"about {data.tokens_before:,} tokens to {data.tokens_after:,}"
             return f"\n*the model's history was shortened here ({data.strategy}): {tokens}*\n"
+        case ArtifactChanged():
+            lost = f"about {data.tokens_lost:,} cached tokens lost"
+            return f"\n*the prompt is another one from here on: {data.first}; {lost}*\n"
+        case MemoryFlushed() if data.lines:
+            return f"\n*notes were added to {data.file}: {data.lines}*\n"
+        case CompactionFailed():
+            return f"\n*the model's history was not summarised: {data.problem}*\n"
         case Repaired():
             which = f" `{data.tool}`" if data.tool else ""
             note = f": {data.note}" if data.note else ""
@@ -203,7 +175,8 @@ def render(found: Event | Unread) -> str:
 
 
 def _message(added: MessageAdded) -> str:
-    parts = [f"\n### {'User' if added.message.role == 'user' else 'Assistant'}\n"]
+    who = "Assistant" if added.message.role == "assistant" else "Halo" if added.internal else "User"
+    parts = [f"\n### {who}{' (internal)' if added.internal else ''}\n"]
     if added.typed:
         parts.append(f"\n{added.typed}\n\n*What the model was given:*\n\n{_fenced(added.message.text)}")
         return "".join(parts)

@@ -17,11 +17,12 @@ from halo.models.retrying import RetryingAdapter
 from halo.models.watching import WatchedAdapter
 from halo.records.artifacts import Artifact, Binding, Runtime
 from halo.records.incoming import Incoming
-from halo.records.targets import Access, AgentTarget, SkillTarget, Target
+from halo.records.targets import Access, AgentTarget, Target
 from halo.runner.record import History
 from halo.runner.slots import fill
 from halo.runner.turn import Turn
 from halo.sessions.access import allow, least, refused
+from halo.sessions.long.pinning import pinned_artifact, skills_of
 from halo.sessions.machine import this_machine, user_zone_name
 from halo.sessions.policies import turn_policies
 from halo.sessions.provider_keys import provider_key
@@ -60,29 +61,41 @@ class Equipment(msgspec.Struct, frozen=True):
 
 
 def equip(
-    desk: "Desk", target: AgentTarget, messages: Sequence[Incoming], *, frozen: bool, waited: frozenset[str]
+    desk: "Desk",
+    target: AgentTarget,
+    messages: Sequence[Incoming],
+    *,
+    frozen: bool,
+    waited: frozenset[str],
+    pin: str = "",
 ) -> tuple[Equipment, tuple[Said, ...], tuple[str, ...]]:
     """Get a turn's artifacts, fresh, and read its messages; with `frozen` a stale artifact is refused.
 
     The access of `target` is what was asked for; the turn gets what it, and everyone who sent a message, is
     allowed. A message that cannot be read is refused with `UsageError`; those whose ids are in `waited` have
-    nobody to hear that, and are read as plain text. Also returns what the user should know.
+    nobody to hear that, and are read as plain text. `pin` is the artifact that the session is pinned to.
+    Also returns what the user should know.
     """
     builder = desk.builder
     get: Callable[[Target], Artifact] = builder.frozen if frozen else builder.ensure
     grants = desk.grants()
     access = least(target.access, *(message.sender.access for message in messages))
     allowed = allow(builder, desk.tree, grants, msgspec.structs.replace(target, access=access))
-    artifact = get(allowed.target)
+    if pin:
+        artifact, access, more = pinned_artifact(builder, desk.tree, pin, allowed)
+    else:
+        artifact, access = get(allowed.target), allowed.access
+        more = refused(artifact, access)
     said = tuple(_said(desk, artifact, message, get, plain=message.id in waited) for message in messages)
-    skills = {s.id: get(SkillTarget(s.id)) for s in artifact.manifest.skills}
+    skills, gone = skills_of(artifact, get, pinned=bool(pin))
     skills.update((each.skill.id, each.skill.artifact) for each in said if each.skill is not None)
     notices = (
         *allowed.notices,
-        *refused(artifact, allowed.access),
+        *more,
+        *gone,
         *(notice for each in said for notice in each.notices),
     )
-    return Equipment(artifact, skills, allowed.access, grants), said, notices
+    return Equipment(artifact, skills, access, grants), said, notices
 
 
 def _said(

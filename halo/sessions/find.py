@@ -2,16 +2,19 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from halo.errors import LogError, UnknownNameError
 from halo.files.seal import machine_key, seal
-from halo.sessions.derived import Header, read_header
+from halo.records.headers import Header
+from halo.sessions.derived import read_header
 from halo.sessions.folder import SessionFolder
+from halo.sessions.index.sieve import Sieve
 
 _MONTH = re.compile(r"\d{4}-\d{2}\Z")
 _ID = re.compile(r"\d{8}t\d{6}-[0-9a-z]{6}\Z")
+_FREE = 32  # sessions that are read one by one before the index is: most often the newest one fits
 
 
 def is_session_id(text: str) -> bool:
@@ -26,9 +29,30 @@ def sessions_folder(halo: str) -> str:
 
 def session_ids(sessions: str) -> Iterator[str]:
     """Yield the ids of all sessions, newest first. Months are listed one at a time."""
-    months = [name for name in _names(sessions) if _MONTH.match(name)]
-    for month in sorted(months, reverse=True):
-        yield from sorted((n for n in _names(os.path.join(sessions, month)) if _ID.match(n)), reverse=True)
+    for month in months(sessions):
+        yield from session_ids_of(sessions, month)
+
+
+def months(sessions: str) -> list[str]:
+    """Return the names of the folders of months, newest first."""
+    return sorted((name for name in _names(sessions) if _MONTH.match(name)), reverse=True)
+
+
+def session_ids_of(sessions: str, month: str) -> list[str]:
+    """Return the ids of the sessions of a month, newest first."""
+    return sorted((n for n in _names(os.path.join(sessions, month)) if _ID.match(n)), reverse=True)
+
+
+def candidates(sessions: str, fields: Mapping[str, str], *, free: int = 0) -> Iterator[str]:
+    """Yield the ids of the sessions that may have these values of `Header`, by name, newest first.
+
+    The index rules the others out; the first `free` ones are yielded without it. What is looked for must
+    never change in a session: its key, parent, root, agent or origin.
+    """
+    sieve = Sieve(sessions, fields)
+    for number, session_id in enumerate(session_ids(sessions)):
+        if number < free or not sieve.rules_out(session_id):
+            yield session_id
 
 
 def _names(folder: str) -> list[str]:
@@ -36,22 +60,6 @@ def _names(folder: str) -> list[str]:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def headers(sessions: str) -> Iterator[Header]:
-    """Yield the headers of all sessions, newest first; those whose logs cannot be read are left out."""
-    for session_id in session_ids(sessions):
-        try:
-            header = read_header(SessionFolder(sessions, session_id))
-        except LogError:
-            continue  # halo session repair tells of it
-        if header is not None:
-            yield header
-
-
-def headers_below(sessions: str, root: str) -> Iterator[Header]:
-    """Yield the headers of all sessions of the run of `root`, but for its own."""
-    return (header for header in headers(sessions) if header.root == root and header.id != root)
 
 
 def find_session(sessions: str, session_id: str) -> SessionFolder:
@@ -79,12 +87,13 @@ def session_seal(key: bytes, session_id: str) -> str:
 def newest(sessions: str, agent: str, origin: str, home: str) -> Newest:
     """Find the newest session that `origin` began with `agent`, here (`home` is Halo's home).
 
-    A newer one that cannot be read may have nothing to do with it, so it is passed over, and told of; and
-    so is one that was begun elsewhere and came with the folder: what stands in it, somebody else said.
+    Archived ones are no more talked in. A newer one that cannot be read may have nothing to do with it, so it
+    is passed over, and told of; and so is one that was begun elsewhere and came with the folder: what stands
+    in it, somebody else said.
     """
     key = machine_key(home)
     damaged: list[str] = []
-    for session_id in session_ids(sessions):
+    for session_id in candidates(sessions, {"agent": agent, "origin": origin}, free=_FREE):
         folder = SessionFolder(sessions, session_id)
         try:
             header = read_header(folder)
@@ -95,7 +104,7 @@ def newest(sessions: str, agent: str, origin: str, home: str) -> Newest:
             continue  # nothing was ever recorded: it died while it was created
         if header.target is None:
             damaged.append(f"{session_id} (its beginning is lost)")
-        elif header.agent != agent or header.origin != origin:
+        elif header.agent != agent or header.origin != origin or header.settings.get("archived"):
             continue
         elif key is None or header.seal != session_seal(key, session_id):
             damaged.append(f"{session_id} (begun elsewhere; -s {session_id} goes on in it)")

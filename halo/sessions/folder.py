@@ -19,6 +19,8 @@ from halo.sessions.ids import month_of, timestamp
 from halo.sessions.reading import Unread, read_events
 
 EVENTS = "events.jsonl"
+LOCK = "lock"
+_GRACE = 0.02  # seconds: whoever looks whether a session is held holds it for a moment
 
 INTERRUPTED = (
     "This call was interrupted before its result was recorded. It may have taken effect; "
@@ -103,7 +105,7 @@ class OpenSession(Closing):
         elif not folder.exists():
             raise LogError("there is no log here", file=folder.events, hint="check the id of the session")
         self._lock: FileLock = hold(
-            os.path.join(folder.path, "lock"), what=f"session {folder.id}", timeout=0.0
+            os.path.join(folder.path, LOCK), what=f"session {folder.id}", timeout=_GRACE
         )
         self._lock.acquire()
         try:

@@ -83,6 +83,7 @@ class Conversation:
         self._results: list[ToolResult] = []
         self._counted: _Counted | None = None
         self._began = ""
+        self._unnumbered = 0  # lines since the last event whose numbers are not known
         self._lived = ""  # when the last event was recorded that nobody mended
 
     def add(self, event: Event) -> None:
@@ -102,8 +103,14 @@ class Conversation:
         (self.newer if unread.newer else self.damaged).append(unread.problem)
         if unread.event is not None:
             self._count(unread.event)
+        else:
+            self._unnumbered += 1
 
     def _count(self, event: Event) -> None:
+        gap = gap_before(event.seq, self.seq, self._unnumbered)
+        if gap:
+            self.damaged.append(gap)
+        self._unnumbered = 0
         self.seq = max(self.seq, event.seq)
         self.turn = max(self.turn, event.turn)
         self.updated_at = event.ts
@@ -136,13 +143,7 @@ class Conversation:
                 self.unpriced += data.cost is None
                 self.currency = data.currency or self.currency
                 self.expected += data.expected
-                artifact = self.started.artifact if self.started else ""
-                self.last_call = LastCall(data, event.ts, artifact)
-                # The figures of a summary are about another request: no reply stands before them.
-                answered = not self._results and self.messages and self.messages[-1].role == "assistant"
-                if data.usage.prompt and answered:
-                    tokens = data.usage.prompt + data.usage.output
-                    self._counted = _Counted(tokens, len(self.messages), artifact)
+                self._call(data, event)
             case UsageLost():
                 self.usage, self.cost = self.usage + data.usage, self.cost + (data.cost or 0.0)
                 self.currency = data.currency or self.currency
@@ -150,6 +151,23 @@ class Conversation:
                 self.ended, self.open_turn = data, False
                 # Whoever mends a turn may come days after it.
                 self.seconds += _between(self._began, self._lived if data.mended else event.ts)
+
+    @property
+    def began(self) -> str:
+        """When the last turn began (ISO 8601); empty before the first."""
+        return self._began
+
+    def _call(self, reported: UsageReported, event: Event) -> None:
+        """Take over what a call says of the history that it was sent: of a turn's own, not one beside it."""
+        if not self.open_turn:
+            return  # for a summary, or notes, when the turn was over
+        artifact = self.started.artifact if self.started else ""
+        self.last_call = LastCall(reported, event.ts, artifact)
+        # The figures of a summary are about another request: no reply stands before them.
+        answered = not self._results and self.messages and self.messages[-1].role == "assistant"
+        if reported.usage.prompt and answered:
+            tokens = reported.usage.prompt + reported.usage.output
+            self._counted = _Counted(tokens, len(self.messages), artifact)
 
     def _shorten(self, shortened: ContextShortened, event: Event) -> None:
         """Make the edits. What was lost before them may have moved everything: then they do not fit."""
@@ -181,6 +199,19 @@ class Conversation:
         if self._counted is not None and self._counted.artifact == artifact:
             history.measured(self._counted.tokens, self._counted.messages)
         return history
+
+
+def gap_before(seq: int, last: int, unnumbered: int) -> str:
+    """Say what is wrong with the number of an event behind the one numbered `last`; empty if nothing is.
+
+    `unnumbered` lines between the two cannot be read: that something is missing there is known already.
+    """
+    if seq <= last:
+        return f"event {seq} stands behind event {last}: its number was there before"
+    missing = seq - last - 1
+    if missing <= unnumbered:
+        return ""
+    return f"event {last + 1} is missing" if missing == 1 else f"events {last + 1} to {seq - 1} are missing"
 
 
 def _shortened(messages: list[Message], shortened: ContextShortened) -> list[Message]:

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from typing import NamedTuple
 
-from halo.errors import UnknownNameError
+from halo.errors import UnknownNameError, UsageError
 from halo.records.incoming import FORMAT, Incoming, Interrupt, Sender
 from halo.records.targets import AgentTarget
 from halo.sessions.beginning import Relation, begin
@@ -36,14 +36,19 @@ def send(desk: Desk, named: str, text: str, *, interrupt: Interrupt, message_id:
     """Send `text`, as the owner, to the session with the id or key `named`. It is on disk afterwards.
 
     A key that no session has begins one with its agent. Raises `UnknownNameError`, `SessionKeyError`,
-    `BusyError` for a full inbox, and OSError.
+    `UsageError` for a session that is archived, `BusyError` for a full inbox, and OSError.
     """
     sessions = sessions_folder(desk.builder.places.halo)
     folder, begun = _addressed(desk, sessions, named)
     now = desk.now_ns()
     sender = Sender("user", owner=True)
     name = f"sent:{message_id}" if message_id else secrets.token_hex(16)
-    new = name not in folder.read().standing.taken
+    standing = folder.read().standing
+    if standing.archived:
+        raise UsageError(
+            f"session {folder.id} is archived", hint=f"halo session unarchive {folder.id} takes it out again"
+        )
+    new = name not in standing.taken
     if new:
         new = Inbox(folder.path).put(Incoming(FORMAT, name, timestamp(now), text, sender, interrupt), now)
         mark(sessions, folder.id)

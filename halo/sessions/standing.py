@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from halo.records.events import (
     ChildStarted,
+    CompactionFailed,
+    ContextShortened,
     EventData,
+    MemoryFlushed,
     MessageAdded,
     ReportSent,
     SessionChanged,
@@ -31,6 +34,8 @@ class Standing:
     whom a report was taken. `report` is the last report of this session, `report_turn` the turn before it.
     `origin` is where its messages come from now. `sources` are those of the last turn's message; `answered`:
     all of them waited, and have the answer. `successor` is where messages of its key go since a rollover.
+    `flushed`: notes were made, or skipped, since messages were last left out of the history; `failed_at` are
+    its tokens when no summary could be made since.
     """
 
     def __init__(self) -> None:
@@ -45,6 +50,8 @@ class Standing:
         self.sources: tuple[Source, ...] = ()
         self._answered: set[str] = set()
         self.successor: SessionRolledOver | None = None
+        self.flushed = False
+        self.failed_at = 0
 
     @property
     def answered(self) -> bool:
@@ -55,6 +62,11 @@ class Standing:
     def stopped(self) -> str:
         """Why it was stopped; empty where it was not, or a message has set it going again."""
         return self.settings.get("stopped", "")
+
+    @property
+    def archived(self) -> bool:
+        """Whether somebody has put it away."""
+        return bool(self.settings.get("archived"))
 
     def add(self, data: EventData, ts: str, turn: int) -> None:
         """Take in what one event, recorded at `ts` in `turn`, says."""
@@ -78,6 +90,12 @@ class Standing:
                 self.report, self.report_turn = data, turn
             case SessionRolledOver():
                 self.successor = data
+            case MemoryFlushed():
+                self.flushed = True
+            case CompactionFailed():
+                self.failed_at = data.tokens
+            case ContextShortened() if data.strategy != "prune":
+                self.flushed, self.failed_at = False, 0
 
     def _message(self, added: MessageAdded, ts: str) -> None:
         self.taken.update(source.id for source in added.sources)

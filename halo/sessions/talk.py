@@ -9,6 +9,8 @@ from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.records.targets import Access
 from halo.runner.turn import TurnEvent
 from halo.sessions.choice import Choice
+from halo.sessions.commands.answers import Answer
+from halo.sessions.commands.doing import enter
 from halo.sessions.desk import Desk
 from halo.sessions.engine.engine import Engine
 from halo.sessions.ids import timestamp
@@ -54,6 +56,29 @@ class Foreground:
         elif isinstance(event, TurnEnded):
             more = f": {event.error}" if event.error else ""
             self._show(Notice(f"session {session}: {event.reason}{more}"))
+
+
+def run_typed(
+    desk: Desk, choice: Choice, message: Incoming, show: Show, *, frozen: bool, named: bool
+) -> Reply | Answer:
+    """Run `converse` in an event loop of its own; Ctrl-C as in `run_talk`."""
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_default_executor(ToolThreads())
+        return runner.run(converse(desk, choice, message, show, frozen=frozen, named=named))
+
+
+async def converse(
+    desk: Desk, choice: Choice, message: Incoming, show: Show, *, frozen: bool, named: bool
+) -> Reply | Answer:
+    """Take in what a user typed: a command is done, all else is said. `named` as in `admit`."""
+    done = await enter(desk, choice, message, named=named)
+    for notice in (*choice.notices, *done.notices) if done.message is None else done.notices:
+        show(Notice(notice))
+    if done.message is None:
+        assert done.answer is not None  # noqa: S101  # a command has one or the other
+        return done.answer
+    engine = Engine(desk, lambda _, event: show(event), frozen=frozen)
+    return await engine.run(done.choice, done.message)
 
 
 def typed(text: str, now_ns: int, *, access: Access = "full") -> Incoming:

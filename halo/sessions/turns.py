@@ -1,16 +1,20 @@
 """One turn in a session that this process holds: from messages to the recorded answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
+
+import msgspec
 
 from halo.errors import HaloError, LogError
 from halo.models.adapter import Adapter, Notice, Retrying, TextDelta, ThinkingDelta
 from halo.records.artifacts import Artifact, Runtime
 from halo.records.events import (
+    CompactionFailed,
     ContextShortened,
+    MemoryFlushed,
     MessageAdded,
     Repaired,
     ToolResultAdded,
@@ -24,15 +28,17 @@ from halo.records.messages import Message, Text
 from halo.records.targets import AgentTarget
 from halo.runner.budgets import Ledger
 from halo.runner.turn import TurnEvent, run_turn
-from halo.sessions.cached import earlier_call
 from halo.sessions.desk import Desk, Equipment, equip, gather, lay_out
 from halo.sessions.folder import INTERRUPTED, OpenSession
-from halo.sessions.inbox.attention import Attention
+from halo.sessions.inbox.attention import Attention, attended
+from halo.sessions.long.before import look_back
+from halo.sessions.long.memory import Memory
 from halo.sessions.reply import Began, Progress, Reply, Show
 from halo.sessions.said import Said, message_of
 from halo.sessions.servers import turn_servers
 from halo.sessions.spending import price_of, today
 from halo.sessions.status import figures_of, status_text
+from halo.sessions.thinking import with_thinking
 from halo.sessions.values import Values
 from halo.tools.base import Tool
 
@@ -68,9 +74,16 @@ def prepare(
     frozen: bool,
     waited: frozenset[str],
     opened: Callable[[Artifact, AgentTarget], Adapter],
+    thinking: str = "",
+    pin: str = "",
 ) -> Prepared:
-    """Get artifacts, slot values and the model, by `opened`. `waited` as in `equip`."""
-    equipment, said, notices = equip(desk, target, messages, frozen=frozen, waited=waited)
+    """Get artifacts, slot values and the model, by `opened`. `waited` as in `equip`.
+
+    `thinking` is the level that is set for the session, `pin` the artifact that it is pinned to.
+    """
+    equipment, said, notices = equip(desk, target, messages, frozen=frozen, waited=waited, pin=pin)
+    artifact = with_thinking(equipment.artifact, thinking)
+    equipment = msgspec.structs.replace(equipment, artifact=artifact)
     values = gather(desk, equipment)
     for notice in (*notices, *(f"warning: {warning}" for warning in values.warnings)):
         show(Notice(notice))
@@ -94,7 +107,7 @@ async def take_turn(
     """
     equipment = prepared.equipment
     artifact = equipment.artifact
-    earlier = earlier_call(session.conversation, artifact)
+    before = look_back(desk, session.conversation, artifact)
     started = session.append(
         TurnStarted(
             artifact.id,
@@ -105,6 +118,8 @@ async def take_turn(
         ),
         turn=session.conversation.turn + 1,
     )
+    if before.changed is not None:
+        session.append(before.changed)
     values = prepared.values.at(started.ts)
     session.append(message_of(prepared.messages, prepared.said, values))
     recorded()
@@ -119,16 +134,18 @@ async def take_turn(
         status = _status(desk, session, equipment, ledger)
         tools = {**servers.tools, **aside.tools(equipment)}
         turn, toolbox, remarks = lay_out(desk, equipment, history, values, tools, status)
-        for remark in remarks:
+        for remark in (*remarks, *before.remarks):
             show(Notice(remark))
-        watched = desk.watched(prepared.adapter, artifact, earlier)
+        memory = Memory(desk, session.conversation.standing, equipment.access)
+        turn = turn._replace(cold=before.cold, flush=memory)
+        watched = desk.watched(prepared.adapter, artifact, before.earlier)
         price = price_of(desk.tree, artifact.runtime, today(desk.now_ns()))
         running = run_turn(turn, watched, toolbox, ledger=ledger, price=price)
         async with aclosing(servers), aclosing(running) as events:
             await _keep(session, events, progress, attention, show)
 
     try:
-        await _attended(run(), attention)
+        await attended(run(), attention)
     except (asyncio.CancelledError, KeyboardInterrupt):
         if attention.stopped or attention.hard:
             _break_off(session, progress, TurnEnded("stopped" if attention.stopped else "gave_way"), show)
@@ -142,20 +159,6 @@ async def take_turn(
         _break_off(session, progress, TurnEnded("error", f"{type(error).__name__}: {error}"), show)
         raise
     return progress.reply(session, artifact)
-
-
-async def _attended(turn: Coroutine[None, None, None], attention: Attention) -> None:
-    """Run the turn while somebody watches what arrives for the session."""
-    task = asyncio.create_task(turn)
-    watcher = asyncio.create_task(attention.watch(task))
-    try:
-        await task
-    finally:
-        watcher.cancel()
-        if not task.done():  # whoever waited here was cancelled
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 def _status(desk: Desk, session: OpenSession, equipment: Equipment, ledger: Ledger) -> Callable[[], str]:
@@ -188,7 +191,7 @@ async def _keep(
                 session.append(event)
                 progress.text.append(event.message.text)
                 progress.unrecorded.clear()
-            case ToolResultAdded() | ContextShortened() | Repaired():
+            case ToolResultAdded() | ContextShortened() | CompactionFailed() | MemoryFlushed() | Repaired():
                 session.append(event)
             case UsageReported():
                 session.append(event)

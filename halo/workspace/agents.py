@@ -37,6 +37,10 @@ class ContextConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_messages: Annotated[
         Annotated[int, Meta(ge=2)] | None, Meta(description="The most messages that are kept.")
     ] = None
+    reserve_tokens: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Tokens of the window that are to be free when a turn is over."),
+    ] = None
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -225,7 +225,7 @@ class TestFullDisk:
         assert "SECOND" in ws.builder.frozen(target).prompt
 
     def test_a_real_one(self, make_workspace):
-        """A file system of 300 KiB: one message, exit code 1, and all is well as soon as there is room."""
+        """A file system of 640 KiB: one message, exit code 1, and all is well as soon as there is room."""
         if (
             shutil.which("unshare") is None
             or subprocess.run(["unshare", "-rm", "true"], check=False).returncode
@@ -249,7 +249,7 @@ class TestFullDisk:
 REAL = """
 import os, subprocess, sys
 root = sys.argv[1]
-mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "none", root], capture_output=True, text=True)
+mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=640k", "none", root], capture_output=True, text=True)
 if mounted.returncode:
     print("nothing can be mounted:", mounted.stderr, file=sys.stderr)
     sys.exit(77)
@@ -291,7 +291,7 @@ while True:
     assert done.returncode == 1, done
     assert done.stderr.count("No space left on device") == 1, done.stderr
     assert run("gc").returncode == 0  # what makes room works without any
-    room(16384)
+    room(32768)
 assert done.returncode == 0, done
 assert counts[0] == 0 and counts == sorted(counts) and len(set(counts)) > 2, counts
 assert run("build").stdout.endswith("all fresh\\n")

@@ -335,7 +335,7 @@ def test_a_skill_of_folders_without_files_is_not_walked_to_its_end():
 def test_a_full_address_space_is_noticed(tmp_path):
     """The bound that the cases above are held to is one."""
     root, home = write(tmp_path, {})
-    (root / RULES).write_text("a " * (2 * M))
+    (root / RULES).write_text("a " * M)
     job = Job(root, home, ("check",))
     with Child() as child:
         assert child.run(job).well

@@ -9,7 +9,7 @@ from halo.records.messages import Message, ToolCall, ToolResult, user
 from halo.runner.context.cap import cap
 from halo.runner.context.notes import LEFT_OUT, shortened, summary_message
 from halo.runner.context.prune import prune
-from halo.runner.context.summarise import asked, asked_shorter, plan, with_summary
+from halo.runner.context.summarise import answered, plan, shorter, with_summary
 from halo.runner.context.truncate import truncate
 from halo.runner.context.units import Unit, units
 from halo.runner.record import applied, message_tokens
@@ -202,8 +202,7 @@ def test_a_summary_takes_the_place_of_the_old_units():
 
 def test_what_is_not_answered_yet_is_neither_summarised_nor_asked():
     messages = (*talk(40), user("now this"), *step(n=LONG * 4))
-    request = asked(view(messages))
-    assert request[:-1] == messages[:-2]
+    assert answered(view(messages)) == messages[:-2]
     made = applied(messages, with_summary(plan(view(messages), 2_000), "sum"))
     assert made[-3:] == messages[-3:]
 
@@ -231,10 +230,10 @@ def test_too_little_is_not_worth_a_call():
 
 def test_a_shorter_copy_is_asked_about_in_order():
     messages = (*talk(10), *(user("go"), *steps(30), says("done")), *talk(10))
-    request = asked_shorter(view(messages), 2_500)
-    assert weight(request[:-1]) <= 2_500
-    assert paired(request)
-    assert request[-1] == asked(view(messages))[-1]
+    copied = shorter(answered(view(messages)), 2_500)
+    assert weight(copied) <= 2_500
+    assert paired(copied)
+    assert copied[-1] == messages[-1]
 
 
 # Any history, any strategy.

@@ -15,15 +15,17 @@ from halo.errors import ProviderError
 from halo.models.adapter import Finished, TextDelta
 from halo.records.events import TYPES, ChildStarted, MessageAdded, ReportSent, ToolResultAdded, TurnEnded
 from halo.records.messages import Message, Text, ToolCall
+from halo.records.stops import FORMAT as STOP
+from halo.records.stops import Stop
 from halo.records.usage import Usage
 from halo.sessions.choice import choose
 from halo.sessions.derived import read_header
 from halo.sessions.engine.engine import Engine
-from halo.sessions.find import headers, session_ids
+from halo.sessions.find import session_ids
 from halo.sessions.folder import SessionFolder
-from halo.sessions.inbox.control import FORMAT as STOP
-from halo.sessions.inbox.control import Stop, request_stop
+from halo.sessions.inbox.control import request_stop
 from halo.sessions.inbox.folder import Inbox
+from halo.sessions.index.lookup import headers
 from halo.sessions.talk import typed
 
 LEAD = {

@@ -12,10 +12,11 @@ from halo.models.adapter import Notice, TextDelta
 from halo.records.events import MessageAdded, ToolResultAdded, TurnEnded
 from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.records.messages import Message, Text, ToolCall
+from halo.records.stops import FORMAT as STOP_FORMAT
+from halo.records.stops import Stop
 from halo.sessions.choice import choose
 from halo.sessions.engine.engine import Engine
-from halo.sessions.inbox.control import FORMAT as STOP_FORMAT
-from halo.sessions.inbox.control import Stop, request_stop, wanted_stop
+from halo.sessions.inbox.control import request_stop, wanted_stop
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import mark, marked
 from halo.sessions.talk import typed

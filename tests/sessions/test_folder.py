@@ -23,10 +23,11 @@ from halo.records.events import (
     TurnEnded,
     TurnStarted,
 )
+from halo.records.headers import Header
 from halo.records.messages import Message, Text, ToolCall, ToolResult, user
 from halo.records.targets import AgentTarget
 from halo.sessions.choice import Choice, choose
-from halo.sessions.derived import Header, read_header, write_derived
+from halo.sessions.derived import read_header, write_derived
 from halo.sessions.find import find_session, newest, session_ids
 from halo.sessions.folder import INTERRUPTED, SessionFolder
 from halo.sessions.ids import month_of, new_session_id, timestamp

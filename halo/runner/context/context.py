@@ -1,6 +1,5 @@
 """When a history is shortened, by which strategies, and how far."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import cached_property
@@ -8,20 +7,20 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from halo.compiler.tokens import estimate
-from halo.errors import HaloError, ProviderError
 from halo.files.canonical import canonical_json
-from halo.models.adapter import Adapter, Finished, Lost, Notice, Request, Retrying
+from halo.models.adapter import Adapter, Notice
 from halo.models.prefix import Prefix
 from halo.records.artifacts import Runtime
-from halo.records.events import ContextShortened, Edit, UsageLost, UsageReported
-from halo.records.messages import Message
+from halo.records.events import CompactionFailed, ContextShortened, Edit, MemoryFlushed
+from halo.runner.context.asking import Asking, Meanwhile
 from halo.runner.context.cap import cap
+from halo.runner.context.flushing import Flush, flush_notes
 from halo.runner.context.prune import prune
-from halo.runner.context.summarise import Plan, asked, asked_shorter, plan, usable, with_summary
+from halo.runner.context.summarise import Plan, plan, plan_all, with_summary
+from halo.runner.context.summing import summary_of
 from halo.runner.context.truncate import truncate
 from halo.runner.context.units import View
 from halo.runner.record import History, message_tokens
-from halo.runner.reporting import report, report_lost
 
 # From a history and the tokens that it may have to the edits that shorten it.
 Strategy = Callable[[View, int], tuple[Edit, ...]]
@@ -36,12 +35,16 @@ _PART = 2
 # keeps at least that much even where the prefix leaves less.
 _STEP = 8
 
-# Seconds for a summary. The user waits for it.
+# Old results of tools go although there is room when that spares this part of the limit: little where the
+# provider's cache holds nothing of the history any more, much where they are read from it with every call.
+_COLD = 20
+_WARM = 4
+
+# Seconds for one question about a copy of the history. The user waits for it.
 _PATIENCE = 120.0
 
-
-# What else is told while a history is shortened.
-Meanwhile = UsageReported | UsageLost | Notice
+# What is told while a history is shortened.
+Shortening = ContextShortened | CompactionFailed | MemoryFlushed | Meanwhile
 
 
 class _Room(NamedTuple):
@@ -51,12 +54,11 @@ class _Room(NamedTuple):
     scale: float
 
 
-class _Summary(NamedTuple):
-    """What a summary call came to: the text, or why there is none; what it cost; what was said meanwhile."""
-
-    text: str
-    problem: str
-    events: tuple[Meanwhile, ...]
+def limit_of(runtime: Runtime) -> int:
+    """Return how many tokens a request may have before its history is shortened."""
+    window = runtime.context_tokens
+    fill = min(int(runtime.compress_at * window), window - runtime.binding.max_tokens)
+    return max(fill, window // 4)
 
 
 class Context:
@@ -66,15 +68,23 @@ class Context:
     """
 
     def __init__(
-        self, runtime: Runtime, prefix: Prefix, adapter: Adapter, *, patience: float = _PATIENCE
+        self,
+        runtime: Runtime,
+        prefix: Prefix,
+        adapter: Adapter,
+        *,
+        patience: float = _PATIENCE,
+        flush: Flush | None = None,
     ) -> None:
-        """`patience` is how many seconds a summary may take."""
-        self._runtime, self._prefix, self._adapter, self._patience = runtime, prefix, adapter, patience
+        """`patience` is how many seconds a question may take; `flush` keeps notes of what will be lost."""
+        self._runtime, self._prefix, self._flush = runtime, prefix, flush
+        self._asking = Asking(prefix, runtime.binding, adapter, patience)
         window = runtime.context_tokens
-        fill = min(int(runtime.compress_at * window), window - runtime.binding.max_tokens)
-        self._limit = max(fill, window // 4)
+        self._limit = limit_of(runtime)
+        self._rest = min(self._limit, max(window - (runtime.reserve_tokens or 0), window // 4))
         self._most = max(window - runtime.binding.max_tokens, self._limit)
         self._enough = self._limit
+        self._looked = 0  # from how many tokens on old results are looked at
 
     @cached_property
     def _prefix_tokens(self) -> int:
@@ -85,51 +95,98 @@ class Context:
             + sum(map(message_tokens, prefix.few_shots))
         )
 
-    def reason(self, history: History) -> str:
-        """Say why `history` has to be shortened before the next call: `cap`, `fill`; empty if it has not."""
+    def reason(self, history: History, *, cold: bool = False) -> str:
+        """Say why `history` has to be shortened before the next call; empty if it has not.
+
+        `cap`, `fill`; `cold`, `size`: it need not be, but is full of old results of tools. `cold` says that
+        the provider's cache holds nothing of it.
+        """
         most = self._runtime.max_messages
         if most is not None and len(history.messages) > most:
             return "cap"
-        return "fill" if history.tokens(self._prefix_tokens) > self._enough else ""
+        tokens = history.tokens(self._prefix_tokens)
+        if tokens > self._enough:
+            return "fill"
+        return self._prunable(history, tokens, cold=cold)
+
+    def _prunable(self, history: History, tokens: int, *, cold: bool) -> str:
+        """Look at old results; if the cache is warm, again only when the history has grown by a step."""
+        if "prune" not in self._runtime.strategies:
+            return ""
+        if not cold and tokens < max(self._looked, self._limit // 2):
+            return ""
+        self._looked = tokens + self._limit // _STEP
+        shorter = history.copy()
+        shorter.apply(prune(View.of(history), 0))
+        spared = sum(history.weights) - sum(shorter.weights)
+        if spared >= self._limit // (_COLD if cold else _WARM):
+            return "cold" if cold else "size"
+        return ""
+
+    def after_turn(self, history: History) -> int:
+        """Return the tokens of a history that is to be shortened now that a turn is over; else 0."""
+        tokens = history.tokens(self._prefix_tokens)
+        return tokens if tokens > self._rest else 0
+
+    @property
+    def step(self) -> int:
+        """How much a history grows until what could not be done is tried again."""
+        return self._limit // _STEP
 
     async def shorten(
         self, history: History, reason: str, *, harder: bool = False
-    ) -> AsyncGenerator[ContextShortened | Meanwhile, None]:
+    ) -> AsyncGenerator[Shortening, None]:
         """Shorten `history` and yield what was done to it, each time after it was done.
 
-        `reason` is that of `reason()`, or `overflow` where the provider found it too long; `harder`: what was
-        done before was not enough. `truncate` is the last resort even where it is not listed: after an
-        overflow, and where nothing else (a summary that failed) leaves room for a reply. Some servers say
-        nothing when a request is too long, and drop its beginning.
-        Yields no `ContextShortened` where nothing can be left out any more.
+        `reason` is that of `reason()`, `turn` when one is over, or `overflow` where the provider found it too
+        long; `harder`: what was done before was not enough. `truncate` is the last resort even where it is
+        not listed: after an overflow, and where nothing else (a summary that failed) leaves room for a reply.
+        Some servers say nothing when a request is too long, and drop its beginning.
+        Yields no `ContextShortened` where nothing can be left out any more. Before anything is lost but
+        results of tools, notes of it are kept.
         """
-        room = self._room(history, overflow=reason == "overflow", harder=harder)
+        limit = self._rest if reason == "turn" else self._limit
+        room = self._room(history, limit, overflow=reason == "overflow", harder=harder)
+        strategies: list[str] = list(dict.fromkeys(self._runtime.strategies))
+        if reason in ("cold", "size"):
+            strategies = ["prune"]
         if reason == "cap" and self._runtime.max_messages is not None:
-            if done := self._apply(
-                history, "cap", cap(View.of(history), self._runtime.max_messages), reason, room
-            ):
-                yield done
+            edits = cap(View.of(history), self._runtime.max_messages)
+            async for event in self._lose(history, "cap", edits, reason, room):
+                yield event
             if not self._too_long(history, room):
                 return
-        strategies: list[str] = list(dict.fromkeys(self._runtime.strategies))
         if (harder or reason == "overflow") and "truncate" not in strategies:
             strategies.append("truncate")
         for name in strategies:
             if name == "summarise":
-                async with aclosing(self._summarise(history, reason, room)) as events:
+                planned = plan(View.of(history), room.tokens)
+                async with aclosing(self._summarise(history, planned, reason, room)) as events:
                     async for event in events:
                         yield event
-            elif done := self._apply(history, name, PLANS[name](View.of(history), room.tokens), reason, room):
-                yield done
+            else:
+                edits = PLANS[name](View.of(history), room.tokens)
+                async for event in self._lose(history, name, edits, reason, room):
+                    yield event
             if sum(history.weights) <= room.tokens:
                 break
         if "truncate" not in strategies and room.scale * self._estimate(history) > self._most:
             edits = truncate(View.of(history), room.tokens)
-            done = self._apply(history, "truncate", edits, reason, room)
-            if done is not None:
-                yield done
+            async for event in self._lose(history, "truncate", edits, reason, room):
+                yield event
         after = round(room.scale * self._estimate(history))
-        self._enough = max(self._limit, after + self._limit // _STEP)
+        self._enough = max(self._limit, after + self.step)
+
+    async def compact(self, history: History, wishes: str) -> AsyncGenerator[Shortening, None]:
+        """Put a summary in the place of all that may be summed up, because the user wants it.
+
+        `wishes` are the user's words about it. Yields nothing where there is nothing to sum up.
+        """
+        room = self._room(history, self._limit, overflow=False, harder=False)
+        planned = plan_all(View.of(history), room.tokens)
+        async with aclosing(self._summarise(history, planned, "manual", room, wishes)) as events:
+            async for event in events:
+                yield event
 
     def _estimate(self, history: History) -> int:
         return self._prefix_tokens + sum(history.weights)
@@ -137,7 +194,7 @@ class Context:
     def _too_long(self, history: History, room: _Room) -> bool:
         return room.scale * self._estimate(history) > self._limit
 
-    def _room(self, history: History, *, overflow: bool, harder: bool) -> _Room:
+    def _room(self, history: History, limit: int, *, overflow: bool, harder: bool) -> _Room:
         """Return what the history may fill, in the words of the estimate.
 
         Where a provider has counted, the estimate is set right by that. One that found it too long has
@@ -145,9 +202,9 @@ class Context:
         """
         real = history.tokens(self._prefix_tokens)
         if overflow or harder:
-            real = max(real, self._limit)
+            real = max(real, limit)
         scale = max(1.0, real / max(1, self._estimate(history)))
-        limit = int(self._limit / scale)
+        limit = int(limit / scale)
         least = 0 if overflow or harder else limit // _STEP
         tokens = max((limit - self._prefix_tokens) // _PART, least)
         return _Room(tokens // 2 if harder else tokens, scale)
@@ -169,15 +226,32 @@ class Context:
             strategy, edits, round(room.scale * before), round(room.scale * after), reason, messages
         )
 
+    async def _lose(
+        self, history: History, strategy: str, edits: tuple[Edit, ...], reason: str, room: _Room
+    ) -> AsyncGenerator[Shortening, None]:
+        """Make edits; where they take out more than results of tools, notes are kept before."""
+        if edits and strategy != "prune":
+            for event in await self._notes(history, room):
+                yield event
+        done = self._apply(history, strategy, edits, reason, room)
+        if done is not None:
+            yield done
+
+    async def _notes(self, history: History, room: _Room) -> tuple[Shortening, ...]:
+        if self._flush is None:
+            return ()
+        return await flush_notes(self._flush, self._asking, View.of(history), room.tokens)
+
     async def _summarise(
-        self, history: History, reason: str, room: _Room
-    ) -> AsyncGenerator[ContextShortened | Meanwhile, None]:
-        planned = plan(View.of(history), room.tokens)
+        self, history: History, planned: Plan | None, reason: str, room: _Room, wishes: str = ""
+    ) -> AsyncGenerator[Shortening, None]:
         if planned is None:
             return
-        summary = await self._summary(planned, room)
-        for event in summary.events:
+        for event in await self._notes(history, room):
             yield event
+        summary = await summary_of(self._asking, planned, room.tokens, wishes)
+        for told in summary.events:
+            yield told
         problem = summary.problem
         if not problem:
             done = self._apply(history, "summarise", with_summary(planned, summary.text), reason, room)
@@ -185,40 +259,5 @@ class Context:
                 yield done
                 return
             problem = "the summary is longer than what it sums up"
+        yield CompactionFailed(problem, reason, round(room.scale * self._estimate(history)))
         yield Notice(f"warning: the conversation was not summarised: {problem}")
-
-    async def _summary(self, planned: Plan, room: _Room) -> _Summary:
-        """Ask for a summary; once more, on a shorter copy, where the history is too long for the provider."""
-        events: list[Meanwhile] = []
-        try:
-            async with asyncio.timeout(self._patience):
-                try:
-                    finished = await self._ask(asked(planned.view), events)
-                except ProviderError as error:
-                    if error.kind != "overflow":
-                        raise
-                    finished = await self._ask(asked_shorter(planned.view, room.tokens), events)
-        except TimeoutError:
-            return _Summary("", f"it took longer than {self._patience:g} s", tuple(events))
-        except HaloError as error:
-            return _Summary("", str(error), tuple(events))
-        return _Summary(finished.message.text, usable(finished), tuple(events))
-
-    async def _ask(self, messages: tuple[Message, ...], events: list[Meanwhile]) -> Finished:
-        """Make the call: with the same prefix, which is read from the cache, and with tools forbidden."""
-        request = Request(self._prefix, messages, self._runtime.binding, tool_choice="none")
-        finished: Finished | None = None
-        attempts = 1
-        async with aclosing(self._adapter.stream(request)) as stream:
-            async for event in stream:
-                if isinstance(event, Finished):
-                    finished = event
-                elif isinstance(event, Retrying):
-                    attempts += 1
-                elif isinstance(event, Lost):
-                    events.append(report_lost(self._adapter.provider, event))
-                elif isinstance(event, Notice):
-                    events.append(event)
-        assert finished is not None  # noqa: S101  # the adapter's promise
-        events.append(report(self._adapter.provider, finished, attempts))
-        return finished

@@ -46,7 +46,7 @@ def keep(view: View, fixed: Iterable[int], room: int, *, count: bool = False) ->
     half = left // 2
     for number in rest:
         unit = view.units[number]
-        if not _has_skill(view, unit):
+        if not has_skill(view, unit):
             continue
         price = cost(number) - (0 if count else _spared(view, unit))
         if price <= half:
@@ -112,7 +112,8 @@ def arranged(view: View, kept: Kept, edits: Iterable[Edit]) -> tuple[Edit, ...]:
     return tuple(sorted(found, key=lambda edit: (edit.start, edit.end), reverse=True))
 
 
-def _has_skill(view: View, unit: Unit) -> bool:
+def has_skill(view: View, unit: Unit) -> bool:
+    """Tell whether a unit holds the text of a skill."""
     message = view.messages[unit.start]
     return bool(skill_calls(message)) or invokes_skill(message)
 

@@ -1,12 +1,13 @@
 """The strategy `summarise`: the model sums up old units. What is asked, what becomes of the answer. Pure."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from halo.models.adapter import Finished
 from halo.records.events import Edit
 from halo.records.messages import Message, user
-from halo.runner.context.keeping import Kept, arranged, gaps, keep, tasks
-from halo.runner.context.notes import summary_message
+from halo.runner.context.keeping import Kept, arranged, gaps, has_skill, keep, tasks
+from halo.runner.context.notes import is_note, summary_message
 from halo.runner.context.prune import prune
 from halo.runner.context.truncate import truncate
 from halo.runner.context.units import View
@@ -31,11 +32,33 @@ answer none of the questions above, and write nothing but the summary."""
 )
 
 
+_WISHES = "\n\nThe user asks for this in particular:\n\n"
+
+_AGAIN = """\
+The summary lacks what has to be in it word for word:
+
+{missing}
+
+Write the whole summary once more, with all of that where it belongs. Call no tools, and write nothing but the
+summary."""
+
+
 class Plan(NamedTuple):
     """What a summary would replace: all of `view` that does not stay."""
 
     view: View
     kept: Kept
+
+    @property
+    def replaced(self) -> tuple[Message, ...]:
+        """The messages that it would replace."""
+        view = self.view
+        return tuple(m for gap in gaps(view, self.kept) for m in view.messages[gap.start : gap.end])
+
+    @property
+    def weight(self) -> int:
+        """Their tokens."""
+        return sum(map(self.view.weight, gaps(self.view, self.kept)))
 
 
 def plan(view: View, room: int) -> Plan | None:
@@ -44,25 +67,45 @@ def plan(view: View, room: int) -> Plan | None:
     All that the model has not answered yet stays. None where there is too little to be worth a call.
     """
     fixed = tasks(view) | frozenset(range(view.unanswered(), len(view.units)))
-    kept = keep(view, fixed, room // 2)
-    if sum(map(view.weight, gaps(view, kept))) < room // 4:
-        return None
-    return Plan(view, kept)
+    planned = Plan(view, keep(view, fixed, room // 2))
+    return planned if planned.weight >= room // 4 else None
 
 
-def asked(view: View) -> tuple[Message, ...]:
-    """Return the history of the summary call, without what is not answered yet: it stays anyway."""
+def plan_all(view: View, room: int) -> Plan | None:
+    """Choose all that may be summed up, because the user wants a summary: tasks and skills stay.
+
+    None where nothing is left for it.
+    """
+    fixed = tasks(view) | frozenset(range(view.unanswered(), len(view.units)))
+    kept = keep(view, fixed, room)
+    skills = kept.skills | {n for n in kept.whole - fixed if has_skill(view, view.units[n])}
+    planned = Plan(view, Kept(fixed, skills))
+    return planned if any(not is_note(message) for message in planned.replaced) else None
+
+
+def instruction(wishes: str = "") -> Message:
+    """Return what asks for a summary; `wishes` are the user's own words about it."""
+    return user(f"{INSTRUCTION.text}{_WISHES}{wishes}") if wishes else INSTRUCTION
+
+
+def answered(view: View) -> tuple[Message, ...]:
+    """Return a history without what is not answered yet: it stays anyway."""
     first = view.unanswered()
     end = view.units[first].start if first < len(view.units) else len(view.messages)
-    return (*view.messages[:end], INSTRUCTION)
+    return view.messages[:end]
 
 
-def asked_shorter(view: View, room: int) -> tuple[Message, ...]:
-    """Return the history of a summary call that the model's window can hold, where the whole was too long."""
-    messages = asked(view)[:-1]
+def shorter(messages: tuple[Message, ...], room: int) -> tuple[Message, ...]:
+    """Return a history that the model's window can hold, where the whole was too long."""
     for strategy in (prune, truncate):
         messages = applied(messages, strategy(View.over(messages), room))
-    return (*messages, INSTRUCTION)
+    return messages
+
+
+def again(asked: tuple[Message, ...], summary: Message, missing: Sequence[str]) -> tuple[Message, ...]:
+    """Return the history of the call that asks once more, and names what the first summary lacks."""
+    lines = "\n".join(f"- {line}" for line in missing)
+    return (*asked, summary, user(_AGAIN.format(missing=lines)))
 
 
 def usable(finished: Finished) -> str:

@@ -8,9 +8,9 @@ import msgspec
 
 from halo.errors import SessionKeyError
 from halo.records.events import MessageAdded, ToolResultAdded
+from halo.records.headers import Header
 from halo.records.messages import Text, ToolCall
 from halo.records.usage import Usage
-from halo.sessions.derived import Header
 from halo.sessions.folder import SessionFolder
 from halo.sessions.reading import Unread, payload_of
 from halo.sessions.routing.grammar import RESERVED, parse_key

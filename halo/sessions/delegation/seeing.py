@@ -1,15 +1,18 @@
 """Which sessions a turn may see and reach, and how they stand."""
 
 from collections.abc import Callable, Collection, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from halo.errors import BusyError, HaloError, LogError
 from halo.files.seal import machine_key
 from halo.records.events import SessionChanged
+from halo.records.headers import Header
 from halo.records.targets import Access
-from halo.sessions.derived import Header, read_header
-from halo.sessions.find import headers, session_seal
+from halo.sessions.derived import read_header
+from halo.sessions.find import session_seal
 from halo.sessions.folder import OpenSession, SessionFolder
+from halo.sessions.index.lookup import headers, headers_of_run
+from halo.sessions.keeping.archived import is_archived
 from halo.sessions.routing.callers import Caller, Visibility, find_visible
 from halo.sessions.routing.known import Known
 from halo.tools.base import ToolFailure
@@ -33,6 +36,9 @@ class Seeing:
     def headers(self) -> Iterator[Header]:
         """Yield the sessions that may be seen, this one included."""
         found = self._own()
+        if self._visibility == "workspace":
+            yield from found
+            return
         known = [_known(header) for header in found]
         caller = self._caller()
         for header in found:
@@ -72,15 +78,7 @@ class Seeing:
 
     def archived(self, header: Header, now: datetime) -> bool:
         """Tell whether a session is put away: by somebody, or because its report is long since given."""
-        if header.settings.get("archived"):
-            return True
-        if not header.parent or not header.report:
-            return False
-        try:
-            updated = datetime.fromisoformat(header.updated_at)
-        except ValueError:
-            return False
-        return now - updated > timedelta(minutes=self._settings.archive_minutes)
+        return is_archived(header, now, self._settings.archive_minutes)
 
     def is_archived(self, folder: SessionFolder, now: datetime) -> bool:
         """Tell the same of a folder."""
@@ -105,9 +103,15 @@ class Seeing:
             raise ToolFailure(f"session {session_id} cannot be archived: {error.message}") from None
 
     def _own(self) -> list[Header]:
-        """Return the sessions that were begun on this machine; what came with the folder is a stranger's."""
-        key = self._key
-        return [h for h in headers(self._sessions) if key is not None and h.seal == session_seal(key, h.id)]
+        """Return the sessions that may be seen, or stand beside one that may, and were begun on this machine.
+
+        What came with the folder is a stranger's.
+        """
+        key, created = self._key, self._session.conversation.created
+        root = (created.root if created is not None else "") or self._session.folder.id
+        everywhere = self._visibility == "workspace"
+        found = headers(self._sessions) if everywhere else headers_of_run(self._sessions, root)
+        return [h for h in found if key is not None and h.seal == session_seal(key, h.id)]
 
     def _caller(self) -> Caller:
         created = self._session.conversation.created

@@ -14,19 +14,20 @@ import msgspec
 
 from halo.errors import BusyError, HaloError
 from halo.files.digests import sha256
+from halo.records.headers import Header
 from halo.records.incoming import FORMAT, Incoming, Sender
+from halo.records.stops import FORMAT as STOP_FORMAT
+from halo.records.stops import Stop
 from halo.records.targets import AgentTarget
 from halo.sessions.delegation.answers import Outcome
 from halo.sessions.delegation.reports import final_text, stats_of, status_of
 from halo.sessions.delegation.rows import active, kind_of, last_messages, row_of
 from halo.sessions.delegation.seeing import Seeing
 from halo.sessions.delegation.spawning import Task, checked_directory, checked_model, start_child
-from halo.sessions.derived import Header
 from halo.sessions.desk import Desk, Equipment
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.ids import month_of, timestamp
-from halo.sessions.inbox.control import FORMAT as STOP_FORMAT
-from halo.sessions.inbox.control import Stop, request_stop
+from halo.sessions.inbox.control import request_stop
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import mark
 from halo.tools.base import Surroundings, Tool, ToolFailure, brief

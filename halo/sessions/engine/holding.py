@@ -12,6 +12,7 @@ from halo.models.adapter import Adapter, Notice
 from halo.records.artifacts import Artifact
 from halo.records.events import SessionChanged
 from halo.records.incoming import Incoming
+from halo.records.stops import Stop
 from halo.records.targets import AgentTarget
 from halo.runner.turn import TurnEvent
 from halo.sessions.choice import Choice
@@ -19,9 +20,10 @@ from halo.sessions.derived import write_derived
 from halo.sessions.desk import Desk
 from halo.sessions.engine.delivering import delivering
 from halo.sessions.folder import OpenSession, SessionFolder
-from halo.sessions.inbox.control import Stop, done_stopping, request_stop, wanted_stop
+from halo.sessions.inbox.control import done_stopping, request_stop, wanted_stop
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import mark, unmark
+from halo.sessions.long.compacting import compact_after
 from halo.sessions.reply import Began, Reply
 from halo.sessions.said import Said, message_of
 from halo.sessions.turns import Aside, Prepared, prepare, take_turn, tell
@@ -91,7 +93,7 @@ class Holding:
                 self._stop(stop, inbox, waiting)
                 waiting = {}  # what the caller says now is said after the stop
             messages = [*waiting.values(), *self._own]
-            if not _wake(messages, stopped=bool(session.conversation.standing.stopped)):
+            if not self._wakes(messages):
                 return
             batch = _together(messages)
             ids = {message.id for message in batch}
@@ -112,6 +114,8 @@ class Holding:
             finally:
                 self._derive()
             yield reply
+            await compact_after(self._desk, session, prepared, self._show, aside.ledger)
+            self._derive()
 
     def waits(self) -> bool:
         """Tell whether a message waits that may start a turn."""
@@ -121,6 +125,13 @@ class Holding:
         messages = [w.message for w in waiting if w.message.id not in standing.taken]
         if wanted_stop(session.folder.path) is not None:
             return True
+        return self._wakes(messages)
+
+    def _wakes(self, messages: Sequence[Incoming]) -> bool:
+        """Tell whether a turn begins with these; what waits for an archived session waits on."""
+        standing = self._held.conversation.standing
+        if standing.archived and not self._own:
+            return False
         return _wake(messages, stopped=bool(standing.stopped))
 
     @property
@@ -146,6 +157,7 @@ class Holding:
             waited=waited,
             opened=self._adapter,
             thinking=self._setting("thinking"),
+            pin=self._setting("pin"),
         )
 
     def _target(self) -> AgentTarget:

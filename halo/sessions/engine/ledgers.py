@@ -10,9 +10,10 @@ from halo.records.artifacts import Runtime
 from halo.records.budgets import Budget
 from halo.runner.budgets import Ledger, Spent, turn_ledger
 from halo.sessions.desk import Desk
-from halo.sessions.find import headers_below, sessions_folder
+from halo.sessions.find import sessions_folder
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.history import Conversation
+from halo.sessions.index.lookup import headers_below
 from halo.sessions.spending import spent_of
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import Coroutine
+from contextlib import suppress
 
 from halo.sessions.folder import SessionFolder
 from halo.sessions.inbox.control import NAME, wanted_stop
@@ -45,3 +47,17 @@ class Attention:
             if waiting.message.id not in self._known:
                 self.soft = self.soft or waiting.message.interrupt == "soft"
                 self.hard = self.hard or waiting.message.interrupt == "hard"
+
+
+async def attended(turn: Coroutine[None, None, None], attention: Attention) -> None:
+    """Run the turn while somebody watches what arrives for the session."""
+    task = asyncio.create_task(turn)
+    watcher = asyncio.create_task(attention.watch(task))
+    try:
+        await task
+    finally:
+        watcher.cancel()
+        if not task.done():  # whoever waited here was cancelled
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task

@@ -9,18 +9,10 @@ from halo.files import ops
 from halo.files.atomic import replace_file
 from halo.files.canonical import readable_json
 from halo.files.regular import read_regular
+from halo.records.stops import FORMAT, Stop
 
 NAME = "stop.json"
-FORMAT = 1
 _LARGEST = 65_536  # bytes
-
-
-class Stop(msgspec.Struct, frozen=True):
-    """A wish that a session stops. `by` says who wants it; `at` is ISO 8601 in UTC."""
-
-    format: int
-    at: str
-    by: str
 
 
 def request_stop(session: str, stop: Stop) -> None:

@@ -7,7 +7,7 @@ from halo.errors import BusyError, LogError
 from halo.files.locks import hold
 from halo.files.seal import machine_key
 from halo.records.events import SessionCreated, TurnStarted
-from halo.sessions.find import session_ids, session_seal
+from halo.sessions.find import candidates, session_seal
 from halo.sessions.folder import SessionFolder
 from halo.sessions.history import Conversation
 from halo.sessions.reading import Unread, payload_of
@@ -25,13 +25,13 @@ class Found(NamedTuple):
 def sessions_of(sessions: str, home: str, key: SessionKey) -> Found:
     """Find the sessions of `key` that were begun here; `home` is Halo's home.
 
-    Of the others only the beginning of the log is read. One that came with the folder says whatever somebody
-    else wrote, so no message is led into it.
+    The index rules most of the others out; of the rest only the beginning of the log is read. One that came
+    with the folder says whatever somebody else wrote, so no message is led into it.
     """
     rows: list[Known] = []
     notices: list[str] = []
     text, own = key.text, machine_key(home)
-    for session_id in session_ids(sessions):
+    for session_id in candidates(sessions, {"key": text}):
         folder = SessionFolder(sessions, session_id)
         try:
             created = _beginning(folder)

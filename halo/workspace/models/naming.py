@@ -9,18 +9,18 @@ from halo.files.tree import Tree
 from halo.records.artifacts import PROVIDERS
 from halo.workspace.demands import names_a_file
 from halo.workspace.models.catalogue import read_catalogue
-from halo.workspace.models.config import ModelSettings
 from halo.workspace.settings.general import read_general
 
 SINGLE = "="
 
 
-def profile_named(tree: Tree, text: str) -> str:
+def profile_named(tree: Tree, text: str, *, whole: bool = False) -> str:
     """Return the profile of a target with the model that `text` names.
 
     In this order: a profile, an alias, `provider/model`, a provider (the default of its catalogue), then
     the one name of all these that contains `text`, whatever the case. Raises `UnknownNameError` with near
-    misses, `UsageError` when several contain it, `LayerError` for a broken catalogue.
+    misses, `UsageError` when several contain it, `LayerError` for a broken catalogue. With `whole` a part of a
+    name names nothing.
     """
     models = read_general(tree).models
     name = text.strip()
@@ -38,7 +38,7 @@ def profile_named(tree: Tree, text: str) -> str:
         return f"{SINGLE}{provider.lower()}/{model}"
     if name.lower() in PROVIDERS:
         return SINGLE + _default(tree, name.lower())
-    return _containing(tree, models, name)
+    return _containing(model_names(tree), name, whole=whole)
 
 
 def _default(tree: Tree, provider: str) -> str:
@@ -51,16 +51,26 @@ def _default(tree: Tree, provider: str) -> str:
     return f"{provider}/{found[1].default}"
 
 
-def _containing(tree: Tree, models: ModelSettings, name: str) -> str:
+def model_names(tree: Tree) -> dict[str, str]:
+    """Return all names that settings and catalogues have for models, each with the profile that it stands for.
+
+    Raises `LayerError` for a broken catalogue.
+    """
+    models = read_general(tree).models
     known = {**{p: p for p in models.profiles}, **{a: SINGLE + a for a in models.aliases}}
     for provider in PROVIDERS:
         found = read_catalogue(tree, provider)
         for model in found[1].models if found is not None else ():
             known[f"{provider}/{model}"] = f"{SINGLE}{provider}/{model}"
+    return known
+
+
+def _containing(known: dict[str, str], name: str, *, whole: bool) -> str:
     lowered = name.lower()
     # A whole model id first: `gpt-5` is also the beginning of others.
-    whole = [k for k in known if k.lower() == lowered or k.lower().partition("/")[2] == lowered]
-    fitting = whole or [k for k in known if lowered and lowered in k.lower()]
+    fitting = [k for k in known if k.lower() == lowered or k.lower().partition("/")[2] == lowered]
+    if not fitting and not whole:
+        fitting = [k for k in known if lowered and lowered in k.lower()]
     if len(fitting) == 1:
         return known[fitting[0]]
     if fitting:

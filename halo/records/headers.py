@@ -1,0 +1,56 @@
+"""What lists show of a session, derived from its log: `session.json`, and a row of the index."""
+
+import msgspec
+
+from halo.records.events import SessionTarget
+from halo.records.origins import Origin
+from halo.records.usage import Usage
+
+FORMAT = 1
+
+
+# `gc=False`, as for all that it holds: a list has a hundred thousand headers, and none is part of a cycle.
+class Header(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """`session.json`, and a row of the index: what lists show of a session.
+
+    `seq` is the last event that went into it. `target` is whom the session is with, `agent` its name once
+    more, for people; null and empty where the first event is damaged. `log_bytes` and `transcript_bytes` are
+    the sizes of the files when it was made: another size means that the header, or the transcript, is not of
+    this log as it is now. `seal` is that of `session.created`. `settings` is what was set for it. `ended` is
+    the reason for which its last turn is over, empty while one is open. `interacted_at` is when a person
+    wrote last. `context_tokens` is what the last call and its reply took in the window, 0 where that is
+    unknown. `report` is the status that its parent was told last, `successor` the session that its key leads
+    to now.
+    """
+
+    format: int
+    id: str
+    agent: str
+    target: SessionTarget | None
+    origin: str
+    title: str
+    created_at: str
+    updated_at: str
+    seq: int
+    turns: int
+    model: str
+    artifact: str
+    usage: Usage
+    log_bytes: int
+    transcript_bytes: int = 0
+    seal: str = ""
+    key: str = ""
+    parent: str = ""
+    root: str = ""
+    depth: int = 0
+    previous: str = ""
+    successor: str = ""
+    source: Origin | None = None
+    settings: dict[str, str] = {}
+    interacted_at: str = ""
+    ended: str = ""
+    report: str = ""
+    calls: int = 0
+    cost: float = 0.0
+    currency: str = ""
+    context_tokens: int = 0

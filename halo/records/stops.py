@@ -1,0 +1,13 @@
+"""`stop.json` in a session's folder: a wish that the session stops, whoever runs it."""
+
+import msgspec
+
+FORMAT = 1
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """A wish that a session stops. `by` says who wants it; `at` is ISO 8601 in UTC."""
+
+    format: int
+    at: str
+    by: str

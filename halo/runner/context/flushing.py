@@ -1,0 +1,41 @@
+"""What is written down before a history loses something: notes, from a call beside the conversation."""
+
+from functools import partial
+from typing import Protocol
+
+from halo.models.adapter import Notice
+from halo.records.events import MemoryFlushed
+from halo.records.messages import Message
+from halo.runner.context.asking import Asking, Meanwhile
+from halo.runner.context.summarise import answered, shorter
+from halo.runner.context.units import View
+
+
+class Flush(Protocol):
+    """Where notes go; whoever has one decides when they are due, and writes them."""
+
+    def begin(self) -> Message | MemoryFlushed | None:
+        """Return what the model is asked; a record of why it is not asked; None where it was already."""
+
+    def keep(self, text: str) -> MemoryFlushed:
+        """Write down the notes of an answer."""
+
+
+async def flush_notes(
+    flush: Flush, asking: Asking, view: View, room: int
+) -> tuple[MemoryFlushed | Meanwhile, ...]:
+    """Ask for notes and have them kept. A failure is told and stops nothing: what follows is needed."""
+    question = flush.begin()
+    if question is None:
+        return ()
+    if isinstance(question, MemoryFlushed):
+        return (question,)
+    events: list[Meanwhile] = []
+    answer = await asking.ask(answered(view), question, partial(shorter, room=room), events)
+    finished, problem = answer.finished, answer.problem
+    if finished is not None and (finished.message.calls or finished.stop_reason not in ("end", "max_tokens")):
+        problem = "the model did something else"
+    if finished is None or problem:
+        told = Notice(f"warning: no notes were kept of the conversation: {problem}")
+        return (*events, told, MemoryFlushed(skipped=problem))
+    return (*events, flush.keep(finished.message.text))

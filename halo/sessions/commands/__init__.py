@@ -1,0 +1,1 @@
+"""Commands that a person types where a message could stand: `/new`, `/stop`, `/status` and others."""

@@ -1,0 +1,1 @@
+"""What is done to sessions as folders: listed, shown, followed, searched, put away, deleted, repaired."""

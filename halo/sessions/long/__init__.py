@@ -1,0 +1,1 @@
+"""Long conversations: pinned artifacts, changes of artifacts, compaction, notes, what fills the window."""
