@@ -13,10 +13,11 @@ from halo.records.budgets import Budget, Budgets
 from halo.records.events import NAMES, Event, TurnStarted, UsageReported
 from halo.records.messages import Message, ToolCall, ToolResult
 from halo.records.usage import Usage
+from halo.runner.budgets import Ledger, turn_ledger
 from halo.sessions.choice import choose
 from halo.sessions.desk import Desk
 from halo.sessions.history import Conversation
-from halo.sessions.spending import session_ledger
+from halo.sessions.spending import spent_of
 from halo.sessions.status import Figures, figures_of, status_text
 from halo.sessions.talk import run_talk
 
@@ -96,7 +97,8 @@ def test_figures_are_the_sums_of_the_calls_and_the_fill_is_that_of_the_last():
     )
     bounds = Budgets(turn=Budget(steps=25), run=Budget(tokens=1000, cost=2.0))
     runtime = Runtime(binding=None, context_tokens=8000, budgets=bounds)
-    ledger = session_ledger(spent, runtime, lambda: 0.0)
+    run = Ledger("run", bounds.run, lambda: 0.0, spent=spent_of(spent))
+    ledger = turn_ledger(bounds, lambda: 0.0, run)
     assert figures_of(spent, runtime, ledger) == Figures(
         turn=1,
         messages=0,

@@ -287,7 +287,7 @@ class TestOnDisk:
 
     def equipped(self, ws):
         desk = Desk(ws.builder, ws.environ(), str(ws.home / "cache"), ws.now_ns)
-        return desk, equip(desk, AgentTarget("a"), "Hello.", frozen=False)[0]
+        return desk, equip(desk, AgentTarget("a"), (), frozen=False, waited=frozenset())[0]
 
     def test_tools_read_the_files_of_a_skill_in_the_home(self, ws, shelf):
         roots = _skill_roots(*self.equipped(ws))
