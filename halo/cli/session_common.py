@@ -24,6 +24,7 @@ def open_view(workspace: str | None) -> "View":
     """Find the workspace and look at its sessions as they are now; broken settings are told of."""
     import datetime as dt
 
+    from halo.files.seal import machine_key
     from halo.sessions.find import sessions_folder
     from halo.sessions.keeping.archived import MINUTES
     from halo.sessions.keeping.listing import View
@@ -37,7 +38,7 @@ def open_view(workspace: str | None) -> "View":
         click.echo(f"warning: {error}", err=True)
         minutes = MINUTES
     now = dt.datetime.fromtimestamp(time.time(), dt.UTC)
-    return View(sessions_folder(places.halo), places.home, now, minutes)
+    return View(sessions_folder(places.halo), places.home, machine_key(places.home), now, minutes)
 
 
 def named(view: "View", session: str) -> "SessionFolder":

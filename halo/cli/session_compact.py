@@ -54,11 +54,12 @@ async def _compact(
 ) -> "Compacted":
     from halo.models.catalogue import cache_dir
     from halo.sessions.desk import Desk
-    from halo.sessions.find import find_session, sessions_folder
+    from halo.sessions.find import sessions_folder
+    from halo.sessions.keeping.naming import named_session
     from halo.sessions.long.compacting import compact
 
     builder = open_builder(workspace)
-    folder = find_session(sessions_folder(builder.places.halo), session)
+    folder = named_session(sessions_folder(builder.places.halo), builder.places.home, session)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
     with folder.open(time.time_ns) as held:
         return await compact(desk, held, instructions, progress.show)

@@ -25,12 +25,13 @@ def command(*, workspace: str | None, detail: bool, form: str, session: str) -> 
     Of the artifact that the last turn of SESSION ran from, and what was said since. Tokens are estimates but
     for what the provider counted. Nothing is sent and nothing changes.
     """
-    from halo.sessions.find import find_session, sessions_folder
+    from halo.sessions.find import sessions_folder
+    from halo.sessions.keeping.naming import named_session
     from halo.sessions.long.look import look_at
     from halo.sessions.long.window_text import window_lines
 
     builder = open_builder(workspace)
-    folder = find_session(sessions_folder(builder.places.halo), session)
+    folder = named_session(sessions_folder(builder.places.halo), builder.places.home, session)
     window = look_at(builder, folder)
     if form == "json":
         from halo.files.canonical import readable_json

@@ -44,6 +44,8 @@ def unpin_command(*, workspace: str | None, session: str) -> None:
 
 
 def _held(builder: "Builder", session: str) -> "OpenSession":
-    from halo.sessions.find import find_session, sessions_folder
+    from halo.sessions.find import sessions_folder
+    from halo.sessions.keeping.naming import named_session
 
-    return find_session(sessions_folder(builder.places.halo), session).open(time.time_ns)
+    places = builder.places
+    return named_session(sessions_folder(places.halo), places.home, session).open(time.time_ns)

@@ -80,6 +80,12 @@ class Ledger:
         if self._parent is not None:
             self._parent.lose(usage, cost)
 
+    def catch_up(self, spent: Spent) -> None:
+        """Count what others have used of this budget, too: `spent` is all of it that is known. Time is not."""
+        self._steps = max(self._steps, spent.steps)
+        self._tokens = max(self._tokens, spent.tokens)
+        self._cost = max(self._cost, spent.cost)
+
     def _use(self, usage: Usage, cost: Cost | None) -> None:
         self._tokens += usage.prompt + usage.output
         self._cost += cost.amount if cost is not None else 0.0

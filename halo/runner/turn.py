@@ -78,9 +78,7 @@ async def run_turn(
     prefix, runtime, history = turn.prefix, turn.artifact.runtime, turn.history
     ledger = ledger or turn_ledger(runtime.budgets, clock)
     ledger.check_priced(price, runtime.binding.model)
-    model = ModelCalls(
-        prefix, runtime, history, adapter, ledger, price, cold=turn.cold, flush=turn.flush
-    )
+    model = ModelCalls(prefix, runtime, history, adapter, ledger, price, cold=turn.cold, flush=turn.flush)
     tools = ToolExecution(toolbox, ledger, clock)
     few_shot_ids = call_ids(prefix.few_shots)
     while True:

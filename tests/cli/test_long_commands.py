@@ -147,3 +147,24 @@ def test_a_session_that_another_process_runs_is_not_changed(halo, server):
             assert done.returncode == 1
             assert "is in use by" in done.stderr
         assert halo("session", "context", session).returncode == 0
+
+
+def test_a_400_on_content_is_no_failure_of_the_key(halo, server):
+    """Complaint 40: one bad payload put every credential into a cool-down."""
+    session = talk(halo, server, "Hello.")
+    server.fails(400, {"error": {"message": "messages.3: invalid image", "type": "invalid_request_error"}})
+    refused = halo("run", "-s", session, "Look.")
+    assert refused.returncode == 1
+    assert "invalid image" in refused.stderr
+    assert "key" not in refused.stderr
+    says(server, "Yes.")
+    assert halo("run", "-s", session, "And now?").stdout.strip() == "Yes."  # the same key, at once
+
+
+def test_requests_of_two_processes_have_one_order_and_begin_with_the_same_bytes(halo, server):
+    """Complaints 55 and 56: what is replayed is what was sent, whichever process sends it."""
+    talk(halo, server, "Hello.", "Yes.")
+    one, two = (request.body for request in server.requests)
+    assert list(json.loads(one)) == list(json.loads(two))
+    end = one.index(b"Message 0.") + len(b"Message 0.")
+    assert two[:end] == one[:end]

@@ -8,7 +8,6 @@ from histories import fit
 from long_talk import NOTES, SUMMARY, TURN, LongOffice, Speaker, call, files, weigh
 
 from halo.errors import BusyError, ProviderError
-from halo.models.adapter import Notice
 from halo.records.events import (
     CompactionFailed,
     ContextShortened,
@@ -232,25 +231,39 @@ def test_a_summary_that_is_longer_than_what_it_replaces_is_no_summary(office):
 # The order of things.
 
 
-def test_notes_are_made_before_every_loss_and_once_for_each(office):
+@pytest.mark.parametrize(
+    ("fields", "replies", "shortened"),
+    [
+        ({}, (5_000, 6_000), ("summarise", "turn")),
+        ({"strategies": ["truncate"]}, (5_000, 6_000), ("truncate", "turn")),
+        ({"max_messages": 4}, ("One.", "Two.", "Three."), ("cap", "cap")),
+        (
+            {"strategies": ["truncate"]},
+            (4_000, 4_000, ProviderError("too long", kind="overflow"), "Yes."),
+            ("truncate", "overflow"),
+        ),
+    ],
+)
+def test_notes_are_made_before_every_loss_and_once_for_each(make_workspace, fields, replies, shortened):
     """Complaint 42: reactive compaction ran without, or before, the flush: one ordered path."""
-    speaker = Speaker(
-        5_000, ProviderError("too long", kind="overflow"), "Yes.", 3_000, 6_000, notes="- a note"
-    )
-    office.say(speaker, "One.")
-    office.say(speaker, "Two.")
-    assert [a for a in speaker.asked if a != TURN][:2] == [NOTES, SUMMARY]
-    order = [
-        type(d) for d in office.data(MemoryFlushed, ContextShortened) if getattr(d, "strategy", "") != "prune"
-    ]
-    flushed = None
-    for kind in order:
-        if kind is ContextShortened:
-            assert flushed
-            flushed = False
-        else:
-            assert not flushed  # once for each cycle
-            flushed = True
+    office = LongOffice(make_workspace(files(**fields)).without_templates())
+    speaker = Speaker(*replies, notes="- a note")
+    for number in range(len([reply for reply in replies if not isinstance(reply, Exception)])):
+        office.say(speaker, f"Turn {number}.")
+    flushed, first, *more = office.data(MemoryFlushed, ContextShortened)
+    assert flushed.lines == 1
+    assert (first.strategy, first.reason) == shortened
+    assert more == []
+    assert len(speaker.of(NOTES)) == 1
+
+
+def test_a_request_that_was_refused_as_too_long_is_not_sent_again_to_ask_for_notes(office):
+    speaker = Speaker(*[2_000] * 4, ProviderError("too long", kind="overflow"), "Yes.", notes="- a note")
+    for number in range(5):
+        office.say(speaker, f"Turn {number}.")
+    assert len(speaker.of(NOTES)) == 1
+    refused, asked = speaker.of(TURN)[4], speaker.of(NOTES)[0]
+    assert len(asked.history) < len(refused.history) - 2
 
 
 def test_the_estimate_counts_the_message_to_come_and_what_tools_have_returned(office):
@@ -263,17 +276,6 @@ def test_the_estimate_counts_the_message_to_come_and_what_tools_have_returned(of
     first = speaker.asked.index(NOTES)
     assert speaker.requests[first].history[-1].text.startswith("This conversation is about")
     assert weigh(speaker.of(TURN)[-1]) <= 3_200 + 1_000
-
-
-def test_a_400_on_content_is_no_failure_of_the_key(office):
-    """Complaint 40: one bad payload put every credential into a cool-down."""
-    speaker = Speaker(ProviderError("messages.3: invalid image", kind="request"), "Yes.")
-    with pytest.raises(ProviderError) as caught:
-        office.say(speaker, "One.")
-    assert caught.value.kind == "request"
-    office.say(speaker, "Two.")  # the same key, at once
-    assert office.data(TurnEnded)[-1].reason == "done"
-    assert not any(isinstance(e, Notice) and "key" in e.text for e in office.shown)
 
 
 # What ends it.

@@ -15,6 +15,7 @@ from halo.records.events import CompactionFailed, ContextShortened, Edit, Memory
 from halo.runner.context.asking import Asking, Meanwhile
 from halo.runner.context.cap import cap
 from halo.runner.context.flushing import Flush, flush_notes
+from halo.runner.context.old_results import OldResults
 from halo.runner.context.prune import prune
 from halo.runner.context.summarise import Plan, plan, plan_all, with_summary
 from halo.runner.context.summing import summary_of
@@ -34,11 +35,6 @@ _PART = 2
 # Where a history cannot be made to fit, it is tried again when it has grown by this part of the limit, and it
 # keeps at least that much even where the prefix leaves less.
 _STEP = 8
-
-# Old results of tools go although there is room when that spares this part of the limit: little where the
-# provider's cache holds nothing of the history any more, much where they are read from it with every call.
-_COLD = 20
-_WARM = 4
 
 # Seconds for one question about a copy of the history. The user waits for it.
 _PATIENCE = 120.0
@@ -84,7 +80,7 @@ class Context:
         self._rest = min(self._limit, max(window - (runtime.reserve_tokens or 0), window // 4))
         self._most = max(window - runtime.binding.max_tokens, self._limit)
         self._enough = self._limit
-        self._looked = 0  # from how many tokens on old results are looked at
+        self._old_results = OldResults(self._limit, self.step)
 
     @cached_property
     def _prefix_tokens(self) -> int:
@@ -107,21 +103,9 @@ class Context:
         tokens = history.tokens(self._prefix_tokens)
         if tokens > self._enough:
             return "fill"
-        return self._prunable(history, tokens, cold=cold)
-
-    def _prunable(self, history: History, tokens: int, *, cold: bool) -> str:
-        """Look at old results; if the cache is warm, again only when the history has grown by a step."""
         if "prune" not in self._runtime.strategies:
             return ""
-        if not cold and tokens < max(self._looked, self._limit // 2):
-            return ""
-        self._looked = tokens + self._limit // _STEP
-        shorter = history.copy()
-        shorter.apply(prune(View.of(history), 0))
-        spared = sum(history.weights) - sum(shorter.weights)
-        if spared >= self._limit // (_COLD if cold else _WARM):
-            return "cold" if cold else "size"
-        return ""
+        return self._old_results.reason(history, tokens, cold=cold)
 
     def after_turn(self, history: History) -> int:
         """Return the tokens of a history that is to be shortened now that a turn is over; else 0."""
@@ -231,23 +215,24 @@ class Context:
     ) -> AsyncGenerator[Shortening, None]:
         """Make edits; where they take out more than results of tools, notes are kept before."""
         if edits and strategy != "prune":
-            for event in await self._notes(history, room):
+            for event in await self._notes(history, reason, room):
                 yield event
         done = self._apply(history, strategy, edits, reason, room)
         if done is not None:
             yield done
 
-    async def _notes(self, history: History, room: _Room) -> tuple[Shortening, ...]:
+    async def _notes(self, history: History, reason: str, room: _Room) -> tuple[Shortening, ...]:
         if self._flush is None:
             return ()
-        return await flush_notes(self._flush, self._asking, View.of(history), room.tokens)
+        too_long = reason == "overflow"
+        return await flush_notes(self._flush, self._asking, View.of(history), room.tokens, too_long=too_long)
 
     async def _summarise(
         self, history: History, planned: Plan | None, reason: str, room: _Room, wishes: str = ""
     ) -> AsyncGenerator[Shortening, None]:
         if planned is None:
             return
-        for event in await self._notes(history, room):
+        for event in await self._notes(history, reason, room):
             yield event
         summary = await summary_of(self._asking, planned, room.tokens, wishes)
         for told in summary.events:

@@ -22,16 +22,21 @@ class Flush(Protocol):
 
 
 async def flush_notes(
-    flush: Flush, asking: Asking, view: View, room: int
+    flush: Flush, asking: Asking, view: View, room: int, *, too_long: bool
 ) -> tuple[MemoryFlushed | Meanwhile, ...]:
-    """Ask for notes and have them kept. A failure is told and stops nothing: what follows is needed."""
+    """Ask for notes and have them kept. A failure is told and stops nothing: what follows is needed.
+
+    `too_long`: the provider has just refused the whole history; then a shorter copy is asked about at once.
+    """
     question = flush.begin()
     if question is None:
         return ()
     if isinstance(question, MemoryFlushed):
         return (question,)
     events: list[Meanwhile] = []
-    answer = await asking.ask(answered(view), question, partial(shorter, room=room), events)
+    about = answered(view)
+    about = shorter(about, room) if too_long else about
+    answer = await asking.ask(about, question, partial(shorter, room=room // 2), events)
     finished, problem = answer.finished, answer.problem
     if finished is not None and (finished.message.calls or finished.stop_reason not in ("end", "max_tokens")):
         problem = "the model did something else"
