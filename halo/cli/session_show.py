@@ -88,7 +88,11 @@ def _facts(view: "View", shown: "Shown") -> Iterator[tuple[str, str]]:
     yield "changed", f"{header.updated_at}, {age(view, header.updated_at)} ago"
     yield (
         "settings",
-        ", ".join(f"{name} {value}" for name, value in header.settings.items() if name != "title"),
+        ", ".join(
+            f"{name} {value}"
+            for name, value in header.settings.items()
+            if name not in ("title", "stopped", "archived")
+        ),
     )
     yield "model", header.model
     yield "artifact", header.artifact

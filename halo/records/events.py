@@ -283,11 +283,25 @@ class ChildStarted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReportSent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`report.sent`: the report of this session lies in the inbox of `to`, as the message `id`."""
+    """`report.sent`: a report of this session, or its answer, lies in the inbox of `to` as the message `id`.
+
+    `to` is empty where there was nobody to tell. `status` says how the turn ended.
+    """
 
     to: str
     id: str
     status: str
+
+
+class AnswerTaken(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`answer.taken`: the answer of `session` is the result of the call that runs.
+
+    Messages with these `ids` would say the same once more, and are not taken. It counts when the result of the
+    call is recorded.
+    """
+
+    session: str
+    ids: tuple[str, ...]
 
 
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -334,6 +348,7 @@ EventData = (
     | ArtifactChanged
     | ChildStarted
     | ReportSent
+    | AnswerTaken
     | Delivered
     | MemoryFlushed
     | CompactionFailed
@@ -354,6 +369,7 @@ TYPES: dict[str, type[EventData]] = {
     "artifact.changed": ArtifactChanged,
     "child.started": ChildStarted,
     "report.sent": ReportSent,
+    "answer.taken": AnswerTaken,
     "delivery": Delivered,
     "memory.flushed": MemoryFlushed,
     "compaction.failed": CompactionFailed,

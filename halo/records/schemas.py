@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from halo.records import artifacts, differences, events, messages, targets, tools, usage
+from halo.records.damage import DamageReport
 from halo.records.diagnostics import Diagnostic
 from halo.records.headers import Header
 from halo.records.incoming import Incoming
@@ -27,6 +28,7 @@ RECORDS: dict[str, Any] = {
     "session-header": Header,
     "incoming": Incoming,
     "stop": Stop,
+    "damage": DamageReport,
 }
 
 

@@ -12,9 +12,13 @@ from making import agent, skill
 
 from halo.build.whole import survey
 from halo.files.canonical import canonical_json, readable_json
-from halo.records import artifacts, events, messages, tools
+from halo.records import artifacts, events, incoming, messages, tools
+from halo.records.damage import DamageReport, Lost
 from halo.records.diagnostics import Diagnostic
+from halo.records.headers import Header
+from halo.records.origins import Origin
 from halo.records.schemas import RECORDS, json_schema
+from halo.records.stops import Stop
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget, Target
 from halo.records.usage import Usage
 
@@ -80,7 +84,52 @@ TARGETS = st.one_of(
     st.builds(SkillTarget, TEXT),
     st.builds(ScopeTarget, TEXT),
 )
+SENDERS = st.builds(
+    incoming.Sender, TEXT, access=st.sampled_from(["full", "workspace", "readonly"]), owner=st.booleans()
+)
+ORIGINS = st.none() | st.builds(Origin, TEXT, TEXT, sender=TEXT)
 VALUES: dict[str, tuple[Any, Any]] = {
+    "session-header": (
+        Header,
+        st.builds(
+            Header,
+            format=st.just(1),
+            id=TEXT,
+            agent=TEXT,
+            target=st.none() | st.builds(events.SessionTarget, TEXT, TEXT),
+            origin=TEXT,
+            title=TEXT,
+            created_at=TEXT,
+            updated_at=TEXT,
+            seq=COUNT,
+            turns=COUNT,
+            model=TEXT,
+            artifact=TEXT,
+            usage=USAGES,
+            log_bytes=COUNT,
+            key=TEXT,
+            source=ORIGINS,
+            settings=st.dictionaries(TEXT, TEXT, max_size=2),
+            cost=st.sampled_from([0.0, 0.25]),
+        ),
+    ),
+    "incoming": (
+        incoming.Incoming,
+        st.builds(
+            incoming.Incoming, st.just(1), TEXT, TEXT, TEXT, SENDERS, TEXT, COUNT, st.booleans(), ORIGINS
+        ),
+    ),
+    "stop": (Stop, st.builds(Stop, st.just(1), TEXT, TEXT)),
+    "damage": (
+        DamageReport,
+        st.builds(
+            DamageReport,
+            st.just(1),
+            TEXT,
+            COUNT,
+            st.lists(st.builds(Lost, TEXT, COUNT, COUNT, COUNT, TEXT, TEXT, COUNT), max_size=2).map(tuple),
+        ),
+    ),
     "message": (messages.Message, MESSAGES),
     "block": (messages.Block, BLOCKS),
     "usage": (Usage, USAGES),
@@ -144,6 +193,7 @@ def test_every_type_has_one_name():
         "report.sent",
         "delivery",
         "memory.flushed",
+        "compaction.failed",
     }
 
 

@@ -23,8 +23,6 @@ from halo.records.usage import Usage
 from halo.sessions import find
 from halo.sessions.choice import choose
 from halo.sessions.derived import header_of, read_header
-from halo.sessions.folder import SessionFolder
-from halo.sessions.ids import month_of
 from halo.sessions.index.lookup import headers, headers_below, headers_of_run, headers_with, listed
 from halo.sessions.index.rows import NAME, note, read_rows
 from halo.sessions.routing.finding import sessions_of
@@ -80,6 +78,7 @@ def test_rows_are_used_and_no_other_file_is_read(shelf, monkeypatch):
     expected = listing(shelf)
     monkeypatch.setattr("halo.sessions.index.lookup.read_header", lambda _: pytest.fail("it was read"))
     assert listing(shelf) == expected
+    assert len(list(headers_with(shelf.sessions, agent="a"))) == 3
 
 
 def test_a_row_that_is_older_than_its_log_is_not_believed(shelf):
@@ -333,9 +332,7 @@ def test_no_index_hides_a_session(written, data):
     for header in data.draw(some):
         stale = data.draw(st.booleans())
         bytes_then = header.log_bytes - stale
-        lines.append(
-            encode_line(msgspec.json.encode(msgspec.structs.replace(header, log_bytes=bytes_then)))
-        )
+        lines.append(encode_line(msgspec.json.encode(msgspec.structs.replace(header, log_bytes=bytes_then))))
         if data.draw(st.booleans()):
             lines.append(lines[-1][: data.draw(st.integers(0, len(lines[-1])))] + b"\n")
     with open(index_of(written), "wb") as file:
@@ -353,5 +350,3 @@ def test_a_header_comes_back_from_its_row_as_it_was(shelf):
     )
     note(shelf.sessions, header)
     assert read_rows(shelf.sessions, MONTH)[folder.id] == header
-    assert month_of(folder.id) == MONTH
-    assert isinstance(shelf.folder(folder.id), SessionFolder)

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from halo.errors import HaloError, LogError
 from halo.records.headers import Header
 from halo.sessions.derived import read_header
-from halo.sessions.find import candidates, months, session_ids_of
+from halo.sessions.find import months, session_ids, session_ids_of
 from halo.sessions.folder import EVENTS, SessionFolder
-from halo.sessions.index.rows import note_all, read_rows
+from halo.sessions.index.rows import header_in, note_all, read_rows
+from halo.sessions.index.sieve import Sieve
 
 _BY_FD = os.stat in os.supports_dir_fd
 
@@ -46,11 +47,25 @@ def headers_below(sessions: str, root: str) -> Iterator[Header]:
 
 def headers_with(sessions: str, **fields: str) -> Iterator[Header]:
     """Yield the headers that have these values, newest first; the fields are those of `candidates`."""
-    for session_id in candidates(sessions, fields):
+    sieve = Sieve(sessions, fields)
+    for session_id in session_ids(sessions):
+        if sieve.rules_out(session_id):
+            continue
         with suppress(LogError):  # halo session list and halo session repair tell of it
-            header = read_header(SessionFolder(sessions, session_id))
+            folder = SessionFolder(sessions, session_id)
+            header = _of_row(sieve.row(session_id), folder) or read_header(folder)
             if header is not None and all(getattr(header, name) == fields[name] for name in fields):
                 yield header
+
+
+def _of_row(row: bytes | None, folder: SessionFolder) -> Header | None:
+    """Return the header in a row, if it is of the log as it is now."""
+    header = header_in(row) if row is not None else None
+    try:
+        fits = header is not None and os.lstat(folder.events).st_size == header.log_bytes
+    except OSError:
+        return None
+    return header if fits else None
 
 
 def _of_month(sessions: str, month: str) -> Iterator[Listed]:

@@ -73,6 +73,15 @@ def replace_all(sessions: str, month: str, headers: Iterable[Header]) -> None:
         _rewrite(sessions, month, {h.id: _line(h) for h in headers if h.target is not None})
 
 
+def drop_gone(sessions: str, month: str) -> None:
+    """Take the rows of sessions that are gone out of the file of a month. Raises OSError and `BusyError`."""
+    refuse_links(sessions, month)
+    path = os.path.join(sessions, month, NAME)
+    with _lock(sessions, month):
+        if os.path.exists(path):
+            _rewrite(sessions, month, _last_rows(path))
+
+
 def read_rows(sessions: str, month: str) -> dict[str, Header]:
     """Return the last row of each session of a month, old ones too. Raises OSError; no file is no row."""
     found: dict[str, Header] = {}
@@ -86,6 +95,15 @@ def read_rows(sessions: str, month: str) -> dict[str, Header]:
         else:
             found.pop(header.id, None)
     return found
+
+
+def header_in(row: bytes) -> Header | None:
+    """Return the header that is in a row; None for one of a later version."""
+    try:
+        header = _header(row)
+    except msgspec.MsgspecError:
+        return None
+    return header if header.format == FORMAT else None
 
 
 def lines_of(sessions: str, month: str) -> Iterator[bytes]:

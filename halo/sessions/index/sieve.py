@@ -24,18 +24,24 @@ class Sieve:
             b'"%b":%b' % (name.encode(), msgspec.json.encode(value)) for name, value in fields.items()
         )
         self._month = ""
-        self._ruled_out: frozenset[bytes] = frozenset()
+        self._known: set[bytes] = set()
+        self._likely: dict[bytes, bytes] = {}
 
     def rules_out(self, session_id: str) -> bool:
         """Tell whether the session is certainly none of those that are looked for."""
-        month = month_of(session_id)
-        if month != self._month:
-            self._month, self._ruled_out = month, self._read(month)
-        return session_id.encode() in self._ruled_out
+        self._read(month_of(session_id))
+        return (name := session_id.encode()) in self._known and name not in self._likely
 
-    def _read(self, month: str) -> frozenset[bytes]:
-        known: set[bytes] = set()
-        likely: set[bytes] = set()
+    def row(self, session_id: str) -> bytes | None:
+        """Return the last row of a session that fits, as it is; it may be old."""
+        self._read(month_of(session_id))
+        return self._likely.get(session_id.encode())
+
+    def _read(self, month: str) -> None:
+        if month == self._month:
+            return
+        self._month = month
+        known, likely = self._known, self._likely = set(), {}
         try:
             for record in lines_of(self._sessions, month):
                 if not record.startswith(_BEFORE):
@@ -45,7 +51,6 @@ class Sieve:
                     if wanted not in record:
                         break
                 else:
-                    likely.add(record[_ID])
+                    likely[record[_ID]] = record
         except OSError:
-            return frozenset()  # without an index every session is looked at
-        return frozenset(known - likely)
+            known.clear()  # without an index every session is looked at

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from halo.errors import BusyError, HaloError, UsageError
@@ -14,8 +14,10 @@ from halo.files.regular import refuse_links
 from halo.records.headers import Header
 from halo.sessions.derived import read_header
 from halo.sessions.folder import LOCK, SessionFolder
+from halo.sessions.ids import month_of
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import unmark
+from halo.sessions.index.rows import drop_gone
 from halo.sessions.keeping.families import Branch, family
 from halo.sessions.keeping.showing import Size, size_of
 
@@ -75,10 +77,10 @@ def _objections(sessions: str, doomed: list[Doomed], branches: list[Branch]) -> 
         return
     parent = SessionFolder(sessions, top.parent)
     try:
-        heard = not parent.exists() or top.id in parent.read().standing.heard
+        standing = parent.read().standing if parent.exists() else None
     except HaloError:
         return  # whoever cannot be read waits for nothing
-    if not heard and top.turns:
+    if standing is not None and top.turns and top.id not in standing.heard | standing.returned:
         yield f"session {top.parent}, which started {top.id}, has not heard its report"
 
 
@@ -101,6 +103,10 @@ def delete(sessions: str, deletion: Deletion, *, force: bool) -> None:
             raise UsageError("; ".join(now.objections), hint="--force deletes it all the same")
         for each in reversed(deletion.doomed):  # the lowest first: a crash leaves no child without its parent
             _remove(sessions, each.folder)
+    for month in {month_of(each.folder.id) for each in deletion.doomed}:
+        # `halo gc` finds artifacts mentioned there. Whoever rewrites the file next does the same.
+        with suppress(HaloError, OSError):
+            drop_gone(sessions, month)
 
 
 def _remove(sessions: str, folder: SessionFolder) -> None:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from halo.files.seal import machine_key
 from halo.records.headers import Header
 from halo.sessions.delegation.rows import Row, active, kind_of, row_of
 from halo.sessions.find import session_seal
@@ -50,10 +49,14 @@ class Entry(Row, frozen=True, omit_defaults=True):
 
 
 class View(NamedTuple):
-    """What it takes to say how sessions stand: their folder, Halo's home, the time, when children go."""
+    """What it takes to say how sessions stand: their folder, Halo's home and its key, the time.
+
+    `minutes` after its report a session that an agent started is archived.
+    """
 
     sessions: str
     home: str
+    key: bytes | None
     now: datetime
     minutes: float = MINUTES
 
@@ -106,7 +109,6 @@ def _chosen(view: View, wanted: Wanted, headers: Iterable[Header]) -> Iterator[H
 def entry_of(view: View, header: Header) -> Entry:
     """Say how a session stands, which takes a look at its folder."""
     folder = SessionFolder(view.sessions, header.id)
-    key = machine_key(view.home)
     row = row_of(
         header,
         running=runs(folder, header),
@@ -116,7 +118,7 @@ def entry_of(view: View, header: Header) -> Entry:
     return Entry(
         **msgspec.structs.asdict(row),
         waiting=Inbox(folder.path).count(),
-        foreign=key is None or header.seal != session_seal(key, header.id),
+        foreign=view.key is None or header.seal != session_seal(view.key, header.id),
     )
 
 

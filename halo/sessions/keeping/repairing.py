@@ -15,7 +15,7 @@ from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.inbox.control import wanted_stop
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import mark, marked, unmark
-from halo.sessions.index.rows import read_rows, replace_all
+from halo.sessions.index.rows import NAME, read_rows, replace_all
 from halo.sessions.keeping.damage import damage_of, write_report
 from halo.sessions.keeping.deleting import DELETED
 from halo.sessions.keeping.examining import RECENT, Examined, Finding, examine, leftovers
@@ -44,6 +44,7 @@ def repair(
         headers: dict[str, Header] = {}
         held: set[str] = set()
         marks = frozenset(marked(sessions))
+        rows = _rows(sessions, month)  # as they are before anything is repaired
         for name in wanted:
             examined = examine(SessionFolder(sessions, name), marks, now)
             yield _repaired(sessions, examined, now_ns, apply=apply)
@@ -52,7 +53,7 @@ def repair(
             if examined.held:
                 held.add(name)
         if not ids:
-            yield _index(sessions, month, _Month(frozenset(names), headers, held), apply=apply)
+            yield _index(sessions, month, _Month(rows, frozenset(names), headers, held), apply=apply)
             yield _remains(sessions, month, now, apply=apply)
     if not ids:
         yield _marks(sessions, apply=apply)
@@ -90,8 +91,12 @@ def _rewrite(session: OpenSession, *, report: bool, now: float) -> None:
 
 
 class _Month(NamedTuple):
-    """The sessions of a month: all, the headers of those that can be read, those that a process holds."""
+    """The sessions of a month: all, the headers of those that can be read, those that a process holds.
 
+    `rows` are those of the index, or why it cannot be used.
+    """
+
+    rows: dict[str, Header] | str
     names: frozenset[str]
     headers: dict[str, Header]
     held: set[str]
@@ -99,12 +104,9 @@ class _Month(NamedTuple):
 
 def _index(sessions: str, month: str, there: _Month, *, apply: bool) -> Outcome:
     """Compare the rows of a month with what the logs say; rows of running sessions may be old."""
-    name = f"{month}/index.jsonl"
-    try:
-        rows = read_rows(sessions, month)
-    except OSError as error:
-        text = f"it cannot be used: {error.strerror}"
-        return Outcome(name, (Finding(text, "none", wrong=True),))
+    name, rows = f"{month}/{NAME}", there.rows
+    if isinstance(rows, str):
+        return Outcome(name, (Finding(f"it cannot be used: {rows}", "none", wrong=True),))
     wanted = {i: header for i, header in there.headers.items() if header.target is not None}
     off = sum(1 for session_id, header in wanted.items() if rows.get(session_id) != header)
     extra = sum(1 for session_id in rows if session_id not in there.names)
@@ -121,6 +123,13 @@ def _index(sessions: str, month: str, there: _Month, *, apply: bool) -> Outcome:
         except (HaloError, OSError) as error:
             return Outcome(name, (finding,), str(error))
     return Outcome(name, (finding,))
+
+
+def _rows(sessions: str, month: str) -> dict[str, Header] | str:
+    try:
+        return read_rows(sessions, month)
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _present(sessions: str, session_id: str) -> Header | None:
