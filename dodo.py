@@ -45,19 +45,20 @@ def task_demo():
 
 def task_test():
     """Run the tests, on every core; needs `.[dev]`."""
-    # A file stays together: its fixtures (a model, a server) are made once. tests/conftest.py says which begin.
+    # A file stays together: its fixtures (a model, a server) are made once; tests/conftest.py sorts them.
     words = ["pytest", "-q", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     return {"actions": [(_run, words)], "io": {"capture": False}}
 
 
 def _soak():
     os.environ.update(HALO_SOAK="1", HALO_EXAMPLES="200")
-    tests = ["build/test_hostile_workspaces.py", "build/test_hostile_sizes.py", "compiler"]
+    hostile = ["build/test_hostile_workspaces.py", "build/test_hostile_sizes.py"]
+    tests = [*hostile, "build/test_garbage.py", "compiler"]
     return _run("pytest", "-q", "-n", "auto", "--dist", "loadfile", *(f"tests/{name}" for name in tests))
 
 
 def task_soak():
-    """Run the tests of hostile workspaces at full size, and every property on many examples: some minutes."""
+    """Run the tests of hostile workspaces and of sweeps at full size, every property on many examples."""
     return {"actions": [_soak], "io": {"capture": False}}
 
 

@@ -144,6 +144,12 @@ class DiskWorkspace:
         }
 
 
+@pytest.fixture(scope="module")
+def make_shared_workspace(tmp_path_factory):
+    """Make workspaces that the tests of a file only look at."""
+    return lambda files: DiskWorkspace(tmp_path_factory.mktemp("shared")).write(files)
+
+
 @pytest.fixture
 def make_workspace(tmp_path):
     """Make workspaces with files: `make_workspace({".halo/USER.md": "..."})`."""

@@ -13,6 +13,7 @@ _GITIGNORE = b"""\
 /artifacts/
 /build/
 /sessions/
+/memory/
 /outbox/
 /traces/
 /batch/

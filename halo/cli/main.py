@@ -16,6 +16,7 @@ _COMMANDS = {
     "agent": "halo.cli.enabling:agent",
     "build": "halo.cli.build",
     "bundle": "halo.cli.bundle",
+    "chat": "halo.cli.chat",
     "check": "halo.cli.check",
     "diff": "halo.cli.diff",
     "doctor": "halo.cli.doctor",

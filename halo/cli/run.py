@@ -15,7 +15,7 @@ from halo.errors import UsageError
 if TYPE_CHECKING:
     from halo.records.targets import Access
     from halo.sessions.commands.answers import Answer
-    from halo.sessions.reply import Reply, Show
+    from halo.sessions.reply import Reply
     from halo.sessions.taping import Tape
 
 
@@ -84,6 +84,7 @@ def command(
         from halo.sessions.commands.answers import Answer
         from halo.sessions.taping import Tape
 
+        progress = Progress(words=form == "text")
         reply = _talk(
             workspace,
             agent,
@@ -94,7 +95,7 @@ def command(
             access=access,
             frozen=frozen,
             tape=Tape.of(record, replay),
-            show=show_lines if form == "ndjson" else Progress(words=form == "text").show,
+            progress=None if form == "ndjson" else progress,
         )
     if form == "json":
         click.echo(_as_json(reply))
@@ -138,11 +139,12 @@ def _talk(
     access: "Access | None",
     frozen: bool,
     tape: "Tape | None",
-    show: "Show",
+    progress: "Progress | None",
 ) -> "Reply | Answer":
     from halo.cli.asking import terminal_ask
     from halo.models.catalogue import cache_dir
     from halo.sessions.choice import choose
+    from halo.sessions.commands.reports import settings_of
     from halo.sessions.desk import Desk
     from halo.sessions.find import sessions_folder
     from halo.sessions.talk import run_typed, typed
@@ -152,7 +154,10 @@ def _talk(
     home = builder.places.home
     choice = choose(sessions, agent, "cli", home=home, named=session, new=new, profile=profile, access=access)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns, terminal_ask(), tape)
+    if progress is not None:
+        progress.following.verbose = settings_of(choice).get("verbose", "")
     said = typed(message, desk.now_ns())
+    show = progress.show if progress is not None else show_lines
     return run_typed(desk, choice, said, show, frozen=frozen, named=session is not None)
 
 

@@ -8,59 +8,109 @@ import click
 from halo.files.visible import visible
 
 if TYPE_CHECKING:
+    from halo.records.events import MessageAdded, ToolResultAdded
     from halo.records.messages import ToolCall, ToolResult
     from halo.runner.turn import TurnEvent
     from halo.sessions.reply import Began
 
 _LONGEST = 100  # characters of what a call was about
 _LONGEST_REASON = 200  # characters of why it failed
+_MOST_LINES = 12  # of a result, and of what the model thought
 
 # The argument that says what a call is about, for tools that have one.
 _ABOUT = ("command", "path", "pattern", "url", "skill_id", "agent_id", "message")
 
 
 class Progress:
-    """Follows a turn. `words`: the answer is printed as it comes, and each message ends its line."""
+    """Follows a turn. `words`: the answer is printed as it comes, and each message ends its line.
+
+    `following` says the rest.
+    """
 
     def __init__(self, *, words: bool) -> None:
         self._words = words
-        self._calls: dict[str, ToolCall] = {}
-        self._said = False  # since the last message
+        self.following = Following()
 
     def show(self, event: "TurnEvent | Began") -> None:
         """Show an event."""
+        from halo.models.adapter import TextDelta
+        from halo.records.events import MessageAdded
+
+        if self._words and isinstance(event, TextDelta):
+            sys.stdout.write(event.text)
+            sys.stdout.flush()
+        if self._words and isinstance(event, MessageAdded):
+            text = event.message.text
+            if text and not text.endswith("\n"):
+                sys.stdout.write("\n")
+                sys.stdout.flush()
+        for line in self.following.lines(event):
+            _tell(line)
+
+
+class Following:
+    """Follows a turn and says in lines what happens beside the words of the answer.
+
+    `verbose` as it is set for the session: `off` leaves tools out, `on` adds their results and what the model
+    thought.
+    """
+
+    def __init__(self) -> None:
+        self.verbose = ""
+        self._calls: dict[str, ToolCall] = {}
+        self._said = False  # since the last message
+
+    def lines(self, event: "TurnEvent | Began") -> list[str]:
+        """Return what an event has to say."""
         from halo.models.adapter import Notice, Retrying, TextDelta
         from halo.records.events import ContextShortened, MessageAdded, Repaired, ToolResultAdded
 
         match event:
             case TextDelta():
                 self._said = True
-                if self._words:
-                    sys.stdout.write(event.text)
-                    sys.stdout.flush()
             case MessageAdded():
                 self._calls.update((call.id, call) for call in event.message.calls)
-                if self._words and event.message.text and not event.message.text.endswith("\n"):
-                    sys.stdout.write("\n")
-                    sys.stdout.flush()
                 self._said = False
+                return _thoughts(event) if self.verbose == "on" else []
             case Notice():
-                _tell(event.text)
+                return [event.text]
             case ToolResultAdded():
-                about = _about(self._calls.get(event.result.call_id))
-                mark = f"failed: {_reason(event.result, event.tool)}" if event.result.is_error else "done"
-                _tell(f"tool    {event.tool}{about} ({event.duration_ms} ms) {mark}")
+                return self._tool(event)
             case Retrying():
                 void = "; what was said since the last step is void" if self._said else ""
-                _tell(f"{event.reason}: trying again in {event.seconds:.1f} s{void}")
                 self._said = False
+                return [f"{event.reason}: trying again in {event.seconds:.1f} s{void}"]
             case ContextShortened():
                 tokens = f"about {event.tokens_before:,} tokens to {event.tokens_after:,}"
-                _tell(f"the conversation was shortened ({event.strategy}): {tokens}")
+                return [f"the conversation was shortened ({event.strategy}): {tokens}"]
             case Repaired(kind="arguments"):
-                _tell(f"repaired the arguments of a call of {event.tool}")
+                return [f"repaired the arguments of a call of {event.tool}"]
             case _:
                 pass
+        return []
+
+    def _tool(self, event: "ToolResultAdded") -> list[str]:
+        if self.verbose == "off":
+            return []
+        about = _about(self._calls.get(event.result.call_id))
+        mark = f"failed: {_reason(event.result, event.tool)}" if event.result.is_error else "done"
+        lines = [f"tool    {event.tool}{about} ({event.duration_ms} ms) {mark}"]
+        return lines + (_quoted(event.result.text) if self.verbose == "on" else [])
+
+
+def _thoughts(event: "MessageAdded") -> list[str]:
+    from halo.records.messages import Thinking
+
+    text = "\n".join(b.text for b in event.message.content if isinstance(b, Thinking) and b.text)
+    return ["thought", *_quoted(text)] if text else []
+
+
+def _quoted(text: str) -> list[str]:
+    """Return the first lines of a text, and how many more there are."""
+    lines = text.splitlines()
+    more = len(lines) - _MOST_LINES
+    shown = [f"  | {visible(line)[:_LONGEST_REASON]}" for line in lines[:_MOST_LINES]]
+    return [*shown, f"  | [{more:,} more lines]"] if more > 0 else shown
 
 
 def show_lines(event: "TurnEvent | Began") -> None:

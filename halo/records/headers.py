@@ -19,8 +19,8 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     this log as it is now. `seal` is that of `session.created`. `settings` is what was set for it. `ended` is
     the reason for which its last turn is over, empty while one is open. `interacted_at` is when a person
     wrote last. `context_tokens` is what the last call and its reply took in the window, 0 where that is
-    unknown. `report` is the status that its parent was told last, `successor` the session that its key leads
-    to now.
+    unknown. `report` is the status that its parent was told last, after the turn `reported`; `successor` the
+    session that its key leads to now.
     """
 
     format: int
@@ -50,6 +50,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     interacted_at: str = ""
     ended: str = ""
     report: str = ""
+    reported: int = 0
     calls: int = 0
     cost: float = 0.0
     currency: str = ""

@@ -74,8 +74,10 @@ def _choose(
         if found.folder is not None and found.header is not None and found.header.target is not None:
             target = _known(found.folder, found.header.target)
             return Choice(sessions, home, found.folder, target, origin, found.notices)
-        return Choice(sessions, home, None, AgentTarget(who), origin, found.notices, main_session(who, origin))
-    return Choice(sessions, home, None, AgentTarget(who), origin, relation=main_session(who, origin))
+        notices = found.notices
+    else:
+        notices = ()
+    return Choice(sessions, home, None, AgentTarget(who), origin, notices, main_session(who, origin))
 
 
 def main_session(agent: str, origin: str) -> Relation | None:

@@ -68,6 +68,7 @@ def header_of(
         interacted_at=standing.interacted_at,
         ended=conversation.ended.reason if conversation.ended and not conversation.open_turn else "",
         report=standing.report.status if standing.report else "",
+        reported=standing.report_turn,
         calls=conversation.calls,
         cost=conversation.cost,
         currency=conversation.currency,

@@ -21,18 +21,20 @@ from halo.records.targets import Access, AgentTarget, Target
 from halo.runner.record import History
 from halo.runner.slots import fill
 from halo.runner.turn import Turn
-from halo.sessions.access import allow, least, refused
+from halo.sessions.access import allow, least, refused, tool_settings
 from halo.sessions.long.pinning import pinned_artifact, skills_of
 from halo.sessions.machine import this_machine, user_zone_name
 from halo.sessions.policies import turn_policies
 from halo.sessions.provider_keys import provider_key
-from halo.sessions.rights import rights_of
+from halo.sessions.rights import hidden_paths, rights_of
 from halo.sessions.said import Said, read_message
 from halo.sessions.secrets import known_secrets
 from halo.sessions.taping import Tape
+from halo.sessions.typed_files import Shelf
 from halo.sessions.values import Moment, Values, argument_values, slot_values
 from halo.tools.base import Surroundings, Tool
 from halo.tools.consent import Ask, gate
+from halo.tools.hidden import hidden_below
 from halo.tools.sandbox.base import Files
 from halo.tools.secrets import masker
 from halo.tools.toolbox import Toolbox
@@ -106,8 +108,9 @@ def _said(
     if message.sender.kind != "user":
         return Said(text, text)
     bundled = builder.bundle.ruled if builder.bundle is not None else frozenset()
+    shelf = desk.shelf() if message.sender.owner and "@file" in text else None
     try:
-        return read_message(text, artifact, builder.places.workspace, desk.tree, get, bundled)
+        return read_message(text, artifact, builder.places.workspace, desk.tree, get, bundled, shelf)
     except UsageError as error:
         if not plain:
             raise
@@ -156,6 +159,14 @@ class Desk:
     def delegation(self) -> DelegationSettings:
         """Return how far sessions may start and reach one another."""
         return read_general(self.tree).session.delegation
+
+    def shelf(self) -> Shelf:
+        """Return where the files lie that the owner of a session may name in a message."""
+        places, grants = self.builder.places, self.grants()
+        root = self.files or ConfinedRoot(places.workspace)
+        hidden = hidden_paths(places, tool_settings(self.tree, grants))
+        secrets = masker(known_secrets(self.tree, self.environ, grants))
+        return Shelf(root, hidden_below(root, hidden, root), secrets)
 
     def zone_name(self) -> str:
         """Name the user's time zone, by the settings or by the machine; empty if unknown."""

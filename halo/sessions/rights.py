@@ -57,9 +57,14 @@ def rights_of(
         given.values,
         frozenset(settings.private_hosts),
         masker(known_secrets(tree, environ, grants)),
-        tuple(_of_home(path, places) for path in settings.hidden),
+        hidden_paths(places, settings),
         given.warnings,
     )
+
+
+def hidden_paths(places: Places, settings: ToolSettings) -> tuple[str, ...]:
+    """Return what the settings keep from models: absolute, or relative to the workspace."""
+    return tuple(_of_home(path, places) for path in settings.hidden)
 
 
 def _owners(artifact: Artifact) -> list[str]:

@@ -15,6 +15,7 @@ from halo.records.targets import SkillTarget, Target
 from halo.runner.slots import fill
 from halo.sessions.scopes import expand_scopes
 from halo.sessions.slash import read_slash, skill_block
+from halo.sessions.typed_files import Attached, Shelf, expand_files
 from halo.sessions.values import argument_values, takes_arguments
 from halo.workspace.ids import folders_of
 
@@ -63,7 +64,9 @@ def message_of(incoming: Sequence[Incoming], said: Sequence[Said], values: Mappi
     headings = [heading(message.sender) for message in incoming]
     given = _joined(headings, [each.given(values) for each in said])
     typed = _joined(headings, [each.typed for each in said])
-    sources = tuple(Source(message.id, message.sender, message.rounds, message.origin) for message in incoming)
+    sources = tuple(
+        Source(message.id, message.sender, message.rounds, message.origin) for message in incoming
+    )
     return MessageAdded(
         user(given),
         typed="" if given == typed else typed,
@@ -100,19 +103,23 @@ def read_message(
     tree: Tree,
     get: Callable[[Target], Artifact],
     bundled: frozenset[str] = frozenset(),
+    shelf: Shelf | None = None,
 ) -> Said:
     """Read what the user typed to the agent of `artifact`.
 
-    Markers first, then a slash at the beginning of the rest: what is put in is never looked at. Raises
-    `UsageError` for a skill that is refused, and for a message of markers that lead to nothing.
+    Markers first, then a slash at the beginning of the rest: what is put in is never looked at. `shelf` has
+    the files that this user may name, None for one who may not. Raises `UsageError` for a skill that is
+    refused, and for a message of markers that lead to nothing.
     """
     scoped = expand_scopes(typed, workspace, tree, get, bundled)
-    slash = read_slash(scoped.text, artifact.manifest.commands, lambda name: _is_skill(tree, name))
+    files = expand_files(scoped.text, shelf) if shelf is not None else Attached(scoped.text)
+    slash = read_slash(files.text, artifact.manifest.commands, lambda name: _is_skill(tree, name))
     invoked = Invoked(slash.skill, get(SkillTarget(slash.skill)), slash.arguments) if slash.skill else None
-    notices = [f"warning: {problem}" for problem in scoped.problems]
+    notices = [f"warning: {problem}" for problem in (*scoped.problems, *files.problems)]
     if slash.remark:
         notices.append(slash.remark)
-    return Said(typed, scoped.text, scoped.blocks, scoped.artifacts, invoked, tuple(notices))
+    blocks = (*scoped.blocks, *files.blocks)
+    return Said(typed, files.text, blocks, scoped.artifacts, invoked, tuple(notices))
 
 
 def _is_skill(tree: Tree, name: str) -> bool:

@@ -57,7 +57,7 @@ def take_markers(message: str) -> Marked:
     rest: list[str] = []
     directories: dict[str, None] = {}
     position = 0
-    for match in _markers(message):
+    for match in find_markers(message, _MARKER):
         directories[match["quoted"] or match["plain"]] = None
         start, end = _with_gap(message, match.start(), match.end())
         rest.append(message[position : max(start, position)])
@@ -68,9 +68,9 @@ def take_markers(message: str) -> Marked:
     return Marked("".join(rest).strip(), tuple(directories))
 
 
-def _markers(message: str) -> Iterator[re.Match[str]]:
+def find_markers(message: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """Yield the markers outside code, in order; a message without any costs nothing."""
-    candidates = list(_MARKER.finditer(message))
+    candidates = list(pattern.finditer(message))
     if not candidates:
         return
     ranges = list(prose_ranges(message.replace("\r", " ")))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from halo.errors import UsageError
 from halo.records.artifacts import SkillCommand
+from halo.sessions.commands.table import COMMANDS
 from halo.sessions.scopes import enclose
 
 # A word that could be an id, and what follows it. `/etc/hosts` and `/usr` with a dot are paths.
@@ -46,14 +47,20 @@ def read_slash(
                     hint="a space before the slash sends it as text",
                 )
             return Slash(name, (match["arguments"] or "").strip())
+    if name.lower() in COMMANDS:
+        return Slash(
+            remark=f"note: /{name} was sent as text: a command of Halo begins what a person types to it"
+        )
     if exists(name):
         return Slash(remark=f"note: /{name} is a skill that this agent does not list; it was sent as text")
-    close = difflib.get_close_matches(name, [c.id for c in commands if not c.refused], n=1, cutoff=0.6)
+    skills = [c.id for c in commands if not c.refused]
+    close = difflib.get_close_matches(name, skills, n=1, cutoff=0.6) or difflib.get_close_matches(
+        name, list(COMMANDS), n=1, cutoff=0.7
+    )
     if not close:
         return Slash()
-    return Slash(
-        remark=f"note: /{name} is no skill of this agent and was sent as text; did you mean /{close[0]}?"
-    )
+    what = "skill of this agent" if close[0] in skills else "command"
+    return Slash(remark=f"note: /{name} is no {what} and was sent as text; did you mean /{close[0]}?")
 
 
 def skill_block(skill: str, text: str) -> str:

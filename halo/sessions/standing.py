@@ -6,6 +6,7 @@ A part of the fold of a session's log (`halo.sessions.history`). Pure.
 from typing import TYPE_CHECKING
 
 from halo.records.events import (
+    AnswerTaken,
     ChildStarted,
     CompactionFailed,
     ContextShortened,
@@ -16,24 +17,32 @@ from halo.records.events import (
     SessionChanged,
     SessionCreated,
     SessionRolledOver,
+    ToolResultAdded,
+    TurnEnded,
     TurnStarted,
 )
+from halo.records.messages import Text
 from halo.sessions.routing.inbound import merged
 
 if TYPE_CHECKING:
     from halo.records.incoming import Source
     from halo.records.origins import Origin
 
+REPORT = "report:"  # how the ids of reports to a parent begin
+
 
 class Standing:
     """What a session's log says of the session itself.
 
     `settings` is what was set and not taken back, by name. `taken` holds the ids of all messages that came
-    out of the inbox. `interacted_at` is when a person wrote last (ISO 8601): what timers and other sessions
-    write does not count. `children` are the sessions that were started from here, by id; `heard` those of
-    whom a report was taken. `report` is the last report of this session, `report_turn` the turn before it.
-    `origin` is where its messages come from now. `sources` are those of the last turn's message; `answered`:
-    all of them waited, and have the answer. `successor` is where messages of its key go since a rollover.
+    out of the inbox, or would say what a call returned already. `interacted_at` is when a person wrote last
+    (ISO 8601): what timers and other sessions write does not count. `children` are the sessions that were
+    started from here, by id; `heard` those of whom a report was taken. `told` holds the ids of what was sent
+    to others, `report` is the last report of this session, `report_turn` the turn before it. `origin` is where
+    its messages come from now. `sources` are
+    those of the last turn's message, and of the turn before where that gave way to it; `said` is the text of
+    the model's last message in it, whatever the history is shortened to. `successor` is where messages of its
+    key go since a rollover.
     `flushed`: notes were made, or skipped, since messages were last left out of the history; `failed_at` are
     its tokens when no summary could be made since.
     """
@@ -44,19 +53,17 @@ class Standing:
         self.interacted_at = ""
         self.children: dict[str, ChildStarted] = {}
         self.heard: set[str] = set()
+        self.told: set[str] = set()
         self.report: ReportSent | None = None
         self.report_turn = 0
         self.origin: Origin | None = None
         self.sources: tuple[Source, ...] = ()
-        self._answered: set[str] = set()
+        self.said = ""
+        self._gave_way = False
+        self._returning: list[AnswerTaken] = []  # the call is not answered yet
         self.successor: SessionRolledOver | None = None
         self.flushed = False
         self.failed_at = 0
-
-    @property
-    def answered(self) -> bool:
-        """Whether everyone who sent a message for the last turn has its answer as the result of a call."""
-        return bool(self.sources) and all(source.id in self._answered for source in self.sources)
 
     @property
     def stopped(self) -> str:
@@ -82,12 +89,19 @@ class Standing:
                 self._message(data, ts)
             case TurnStarted():
                 self.settings.pop("stopped", None)
+                self.said = ""
             case ChildStarted():
                 self.children[data.session] = data
-            case ReportSent() if data.status == "answered":
-                self._answered.add(data.id)
             case ReportSent():
-                self.report, self.report_turn = data, turn
+                self.told.add(data.id)
+                if data.id.startswith(REPORT):
+                    self.report, self.report_turn = data, turn
+            case AnswerTaken():
+                self._returning.append(data)
+            case ToolResultAdded():
+                self._result(data)
+            case TurnEnded():
+                self._gave_way = data.reason == "gave_way"
             case SessionRolledOver():
                 self.successor = data
             case MemoryFlushed():
@@ -99,9 +113,12 @@ class Standing:
 
     def _message(self, added: MessageAdded, ts: str) -> None:
         self.taken.update(source.id for source in added.sources)
+        if added.message.role == "assistant" and not added.internal:
+            self.said = "".join(block.text for block in added.message.content if isinstance(block, Text))
         if added.message.role != "user" or added.internal:
             return
-        self.sources = added.sources
+        self.sources = (*self.sources, *added.sources) if self._gave_way else added.sources
+        self._gave_way = False
         self.heard.update(s.sender.session for s in added.sources if s.sender.kind == "report")
         # Logs of earlier versions name no sources: all of it was typed by a user.
         if not added.sources or any(source.sender.kind == "user" for source in added.sources):
@@ -110,3 +127,9 @@ class Standing:
             # What programs send changes nothing, so replies keep their way.
             if source.origin is not None and source.sender.kind == "user":
                 self.origin = merged(self.origin, source.origin) if self.origin else source.origin
+
+    def _result(self, added: ToolResultAdded) -> None:
+        """Take in the result of a call: an answer that it returned is taken, unless nobody got to see it."""
+        for answer in self._returning if not added.mended else ():
+            self.taken.update(answer.ids)
+        self._returning = []

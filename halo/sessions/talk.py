@@ -2,6 +2,9 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable
+
+import msgspec
 
 from halo.models.adapter import Notice
 from halo.records.events import TurnEnded
@@ -16,6 +19,8 @@ from halo.sessions.engine.engine import Engine
 from halo.sessions.ids import timestamp
 from halo.sessions.reply import Began, Reply, Show
 from halo.tools.threads import ToolThreads
+
+OWNER = Sender("user", owner=True)  # whoever sits at this machine
 
 
 def run_talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: bool) -> Reply:
@@ -40,16 +45,20 @@ async def talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: 
 
 
 class Foreground:
-    """Shows what happens in the session that a user talks in, and of others only when they begin and end."""
+    """Shows what happens in the session that a user talks in, and of others only when they begin and end.
 
-    def __init__(self, show: Show) -> None:
-        self._show = show
-        self._own = ""
+    `own` names that session; left out, it is the first one of which something is shown.
+    """
+
+    def __init__(self, show: Show, own: Callable[[], str] | None = None) -> None:
+        self._show, self._named = show, own
+        self._first = ""
 
     def __call__(self, session: str, event: TurnEvent | Began) -> None:
         """Show an event of a session."""
-        self._own = self._own or session
-        if session in ("", self._own) or isinstance(event, Notice):
+        self._first = self._first or session
+        own = self._named() if self._named is not None else self._first
+        if session in ("", own) or isinstance(event, Notice):
             self._show(event)
         elif isinstance(event, Began):
             self._show(Notice(f"session {session}: {event.agent} begins turn {event.turn}"))
@@ -71,17 +80,17 @@ async def converse(
     desk: Desk, choice: Choice, message: Incoming, show: Show, *, frozen: bool, named: bool
 ) -> Reply | Answer:
     """Take in what a user typed: a command is done, all else is said. `named` as in `admit`."""
-    done = await enter(desk, choice, message, named=named)
+    done = await enter(desk, choice, message, show, named=named)
     for notice in (*choice.notices, *done.notices) if done.message is None else done.notices:
         show(Notice(notice))
     if done.message is None:
         assert done.answer is not None  # noqa: S101  # a command has one or the other
         return done.answer
-    engine = Engine(desk, lambda _, event: show(event), frozen=frozen)
+    engine = Engine(desk, Foreground(show), frozen=frozen)
     return await engine.run(done.choice, done.message)
 
 
 def typed(text: str, now_ns: int, *, access: Access = "full") -> Incoming:
     """Make a message of what the owner of a session typed."""
-    sender = Sender("user", access=access, owner=True)
+    sender = msgspec.structs.replace(OWNER, access=access)
     return Incoming(FORMAT, secrets.token_hex(16), timestamp(now_ns), text, sender)

@@ -147,7 +147,7 @@ async def take_turn(
     try:
         await attended(run(), attention)
     except (asyncio.CancelledError, KeyboardInterrupt):
-        if attention.stopped or attention.hard:
+        if attention.ended_it:
             _break_off(session, progress, TurnEnded("stopped" if attention.stopped else "gave_way"), show)
         else:
             _break_off(session, progress, TurnEnded("interrupted"), show)

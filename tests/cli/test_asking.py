@@ -5,6 +5,7 @@ import json
 import os
 import re
 import select
+import struct
 import subprocess
 import sys
 import time
@@ -72,20 +73,22 @@ def result(server):
 
 
 class Terminal:
-    """`halo run` on a terminal of its own."""
+    """`halo run`, or another command, on a terminal of its own."""
 
-    def __init__(self, ws, *arguments, **streams):
+    def __init__(self, ws, *arguments, command="run", environ=None, **streams):
         import fcntl
         import pty
         import termios
 
         self.fd, inner = pty.openpty()
         self.shown = ""
-        ends = {"stdin": inner, "stdout": subprocess.DEVNULL, "stderr": inner, **streams}
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        stdout = subprocess.DEVNULL if command == "run" else inner
+        ends = {"stdin": inner, "stdout": stdout, "stderr": inner, **streams}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "halo", "run", *arguments],
+            [sys.executable, "-m", "halo", command, *arguments],
             cwd=ws.root,
-            env=ws.environ(OPENAI_API_KEY="sk-test-key"),
+            env=ws.environ(OPENAI_API_KEY="sk-test-key", **(environ or {})),
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(inner, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # its own terminal
             **ends,
@@ -133,8 +136,24 @@ def terminal(ws):
         one.close()
 
 
-@pytest.mark.parametrize("answer", ["y\n", "Y\n", " yes \n"])
-def test_yes_lets_it_run(terminal, server, answer):
+def asked_for_each(terminal, server, answers):
+    """A turn with a call for each answer, which is typed when the question is there; tells how it ended."""
+    server.script.clear()
+    for number in range(len(answers)):
+        server.says_chat(*called("grep", json.dumps({"pattern": "needle"[number:]})))
+    server.says_chat(*said("Done."))
+    shell = terminal("Search.")
+    for answer in answers:
+        shell.until("[y/N] ")
+        shell.shown = ""
+        shell.types(answer)
+    assert shell.ends() == 0
+    told = [m["content"] for m in server.requests[-1].json["messages"] if m["role"] == "tool"]
+    assert len(told) == len(answers)
+    return told
+
+
+def test_the_question_shows_the_call_and_why_it_is_asked(terminal, server):
     shell = terminal("Search.")
     shell.until("Allow it? [y/N] ")
     assert "The agent asks to run grep:" in shell.shown
@@ -143,18 +162,18 @@ def test_yes_lets_it_run(terminal, server, answer):
         "You are asked because the rule `ask grep` (.halo/agents/default/agent.yaml:3) speaks of it"
         in shell.shown
     )
-    shell.types(answer)
+    shell.types("y\n")
     assert shell.ends() == 0
     assert result(server) == NEEDLE
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n", "yes please\n", "\x04"])
-def test_anything_else_does_not(terminal, server, answer):
-    shell = terminal("Search.")
-    shell.until("[y/N] ")
-    shell.types(answer)
-    assert shell.ends() == 0
-    assert "the user was asked and said no" in result(server)
+def test_yes_lets_it_run(terminal, server):
+    assert asked_for_each(terminal, server, ["Y\n", " yes \n"]) == [NEEDLE] * 2
+
+
+def test_anything_else_does_not(terminal, server):
+    told = asked_for_each(terminal, server, ["n\n", "\n", "yes please\n", "\x04"])
+    assert ["the user was asked and said no" in text for text in told] == [True] * 4
 
 
 def test_what_was_typed_before_the_question_is_no_answer(terminal, server):

@@ -505,11 +505,12 @@ def test_however_often_a_call_is_tried_the_message_is_sent_once(office, scripted
     for status in (500, 429, 529):
         scripted.fails(status, {"error": {"message": "later"}})
     scripted.fails(400, {"error": {"code": "context_length_exceeded", "message": "too long"}})
+    scripted.says_chat(*chat({"content": "NO_REPLY"}))  # asked for notes of what will be left out
     scripted.says_chat(*chat({"content": "Done."}))
     assert office.run("HELLO").text == "Done."
-    assert len(scripted.requests) == 5
-    assert [r.body.count(b"HELLO") for r in scripted.requests] == [1] * 5
-    assert len(scripted.requests[4].body) < len(scripted.requests[3].body)
+    assert len(scripted.requests) == 6
+    assert [r.body.count(b"HELLO") for r in scripted.requests] == [1, 1, 1, 1, 0, 1]
+    assert len(scripted.requests[5].body) < len(scripted.requests[3].body)
     assert [e.message.text for e in office.recorded(MessageAdded)].count("HELLO") == 1
 
 
@@ -558,10 +559,10 @@ def test_a_summary_that_fails_leaves_no_trace_in_the_history(office, reply):
     """3.3, 6."""
     narrow(office, "summarise")
     office.say("word " * 3000)
-    asked = office.say("word " * 2000, reply, says("Hello."))
-    assert asked[0].history[-1] == INSTRUCTION
-    assert asked[1].history[-1].text == "word " * 2000
-    assert INSTRUCTION not in asked[1].history
+    asked = office.say("word " * 2000, says("NO_REPLY"), reply, says("Hello."))
+    assert asked[1].history[-1] == INSTRUCTION
+    assert asked[2].history[-1].text == "word " * 2000
+    assert INSTRUCTION not in asked[2].history
     assert INSTRUCTION not in [event.message for event in office.recorded(MessageAdded)]
     assert "was not summarised" in office.notices
 
@@ -570,8 +571,9 @@ def test_while_a_conversation_is_summed_up_no_tool_runs(office):
     """3.3, 7."""
     narrow(office, "summarise", "file_write")
     office.say("word " * 3000)
-    asked = office.say("word " * 2000, calling("file_write", path="made", content="x"), says("Hello."))
-    assert [r.tool_choice for r in asked] == ["none", "auto"]
+    write = calling("file_write", path="made", content="x")
+    asked = office.say("word " * 2000, says("NO_REPLY"), write, says("Hello."))
+    assert [r.tool_choice for r in asked] == ["none", "none", "auto"]
     assert not (office.ws.root / "made").exists()
 
 

@@ -108,20 +108,14 @@ class TestResults:
         ]
         assert [image.media_type for image in result.images] == ["image/png"]
 
-    @pytest.mark.parametrize(
-        ("tool", "arguments", "text"),
-        [
-            ("add", {"a": 2, "b": 3}, "5"),
-            ("name_of", {"number": 0}, "Cap San Diego"),
-            ("names", {}, "Cap San Diego\nRickmer Rickmers"),
-        ],
-    )
-    def test_a_value_that_the_sdk_tells_twice_is_given_once(self, tmp_path, tool, arguments, text):
-        assert Turn(with_sdk(), tmp_path).call(tool, **arguments).text == text
-
-    def test_an_object_that_the_sdk_tells_twice_is_given_once(self, tmp_path):
-        text = Turn(with_sdk(), tmp_path).call("position").text
-        assert json.loads(text) == {"north": 53.5, "east": 9.9}
+    def test_what_the_sdk_tells_twice_is_given_once(self, tmp_path):
+        number, name, names, position = Turn(with_sdk(), tmp_path).calls(
+            ("add", {"a": 2, "b": 3}), ("name_of", {"number": 0}), ("names", {}), ("position", {})
+        )
+        assert number.text == "5"
+        assert name.text == "Cap San Diego"
+        assert names.text == "Cap San Diego\nRickmer Rickmers"
+        assert json.loads(position.text) == {"north": 53.5, "east": 9.9}
 
     def test_an_error_of_the_tool_is_one(self, turn):
         result = turn.call("fail")

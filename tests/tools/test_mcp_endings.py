@@ -40,8 +40,11 @@ def test_one_that_ends_right_after_its_start_says_why_every_time(turn, script):
         assert turn.notices == [f"warning: {said}\nno licence"]
 
 
-def test_one_whose_child_keeps_its_errors_open(turn):
-    turn.start = turn.start._replace(server=shell("sleep 60 & echo no licence >&2; exit 5"))
+@pytest.mark.parametrize("output", ["", ">&-"], ids=["and its output", "alone"])
+def test_one_whose_child_keeps_its_errors_open(turn, monkeypatch, output):
+    # While its output is open, a program that read nothing looks like one that does not know the question.
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.5)
+    turn.start = turn.start._replace(server=shell(f"sleep 60 {output} & echo no licence >&2; exit 5"))
     assert turn.call("echo", text="x").text == "the MCP server s ended (exit code 5)"
     assert turn.notices == ["warning: the MCP server s ended (exit code 5)\nno licence"]
 

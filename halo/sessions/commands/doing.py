@@ -10,37 +10,40 @@ import secrets
 import msgspec
 
 from halo.errors import UnknownNameError, UsageError
+from halo.files.visible import visible
 from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.sessions.choice import Choice
 from halo.sessions.commands.answers import Answer, Done
 from halo.sessions.commands.changing import change
 from halo.sessions.commands.reading import Command, read_command
-from halo.sessions.commands.reports import help_rows, help_text, status
+from halo.sessions.commands.reports import artifact_of, conversation_of, help_rows, help_text, status
 from halo.sessions.commands.rollover import due, finished, roll_over, spoken
 from halo.sessions.commands.stopping import stop_tree
 from halo.sessions.desk import Desk
 from halo.sessions.ids import timestamp
+from halo.sessions.reply import Show
 from halo.workspace.models.naming import profile_named
 from halo.workspace.settings.general import read_general
 
 GREETING = (
-    "A new session has begun, and the user has not said anything yet. Greet them in one or two short sentences, "
-    "in your own voice, and ask what they would like to do. Use no tools, and do not speak of this request."
+    "A new session has begun, and the user has not said anything yet. Greet them in one or two short "
+    "sentences, in your own voice, and ask what they would like to do. Use no tools, and do not speak of "
+    "this request."
 )
 
 _SHORTEST = 3  # characters of a part of a model's name
 
 
 def command_in(desk: Desk, message: Incoming) -> Command | None:
-    """Return the command that a message is, by the settings of the workspace. Raises as `read_command` does."""
+    """Return the command that a message is, by the settings. Raises as `read_command` does."""
     return read_command(message.text, message.sender, read_general(desk.tree).session.reset_triggers)
 
 
-async def enter(desk: Desk, choice: Choice, message: Incoming, *, named: bool) -> Done:
+async def enter(desk: Desk, choice: Choice, message: Incoming, show: Show, *, named: bool) -> Done:
     """Take a message in at the door, whatever it is. `named` as in `admit`."""
     command = command_in(desk, message)
     if command is not None:
-        return await perform(desk, command, choice, message)
+        return await perform(desk, command, choice, message, show)
     return admit(desk, choice, message, named=named)
 
 
@@ -61,8 +64,8 @@ def admit(desk: Desk, choice: Choice, message: Incoming, *, named: bool) -> Done
     return Done(choice, message, notices=(spoken(reset, ended, choice.folder.id),))
 
 
-async def perform(desk: Desk, command: Command, choice: Choice, message: Incoming) -> Done:
-    """Do what a command says. Raises `HaloError`: nothing was done then."""
+async def perform(desk: Desk, command: Command, choice: Choice, message: Incoming, show: Show) -> Done:
+    """Do what a command says; `show` is told how it goes. Raises `HaloError`: nothing was done then."""
     sender = message.sender
     match command.name:
         case "new" | "reset":
@@ -71,6 +74,10 @@ async def perform(desk: Desk, command: Command, choice: Choice, message: Incomin
             stopped = await stop_tree(desk, choice, sender.name or "the user")
             counted = {"stopped": stopped.sessions, "kept": stopped.kept, "still": list(stopped.still)}
             return Done(choice, answer=Answer.of(command.name, choice, stopped.text, **counted))
+        case "compact":
+            return await _compacted(desk, command, choice, show)
+        case "context":
+            return _context(desk, command, choice, sender)
         case "status":
             text, values = status(desk, choice, sender)
             return Done(choice, answer=Answer.of(command.name, choice, text, **values))
@@ -79,6 +86,37 @@ async def perform(desk: Desk, command: Command, choice: Choice, message: Incomin
             values = {"commands": [row._asdict() for row in rows]}
             return Done(choice, answer=Answer.of(command.name, choice, help_text(rows), **values))
     return change(desk, command, finished(desk, choice), sender)
+
+
+async def _compacted(desk: Desk, command: Command, choice: Choice, show: Show) -> Done:
+    from halo.sessions.long.compacting import compact
+
+    if choice.folder is None:
+        raise UsageError("there is nothing to sum up yet")
+    with choice.folder.open(desk.now_ns) as session:
+        result = await compact(desk, session, command.rest, show)
+    tokens = f"about {result.tokens_before:,} tokens became {result.tokens_after:,}"
+    text = (
+        f"nothing has changed: {result.problem}" if result.problem else f"the history is summed up: {tokens}"
+    )
+    values = {"tokens_before": result.tokens_before, "tokens_after": result.tokens_after}
+    answer = Answer.of(command.name, choice, visible(text), **values, problem=result.problem)
+    return Done(choice, answer=answer)
+
+
+def _context(desk: Desk, command: Command, choice: Choice, sender: Sender) -> Done:
+    from halo.sessions.long.look import look_at
+    from halo.sessions.long.window import window_of
+    from halo.sessions.long.window_text import window_lines
+
+    if choice.folder is not None:
+        window = look_at(desk.builder, choice.folder)
+    else:
+        window = window_of(artifact_of(desk, choice, sender), conversation_of(choice))
+    lines = window_lines(window, detail=command.rest.lower() == "detail")
+    return Done(
+        choice, answer=Answer.of(command.name, choice, "\n".join(lines), **msgspec.to_builtins(window))
+    )
 
 
 def _begin_anew(desk: Desk, command: Command, choice: Choice, message: Incoming) -> Done:

@@ -1,8 +1,8 @@
 """Ends a session and begins the next one of its key: the old log says why and on what that was decided.
 
 First the old session writes down which one follows it, then that one is begun, then it takes over what the
-user chose. A crash between any two steps is made good by whoever comes next (`finished`): nothing is lost, and
-no key ever leads to two sessions.
+user chose. A crash between any two steps is made good by whoever comes next (`finished`): nothing is lost,
+and no key ever leads to two sessions.
 """
 
 import datetime as dt
@@ -50,10 +50,10 @@ def due(desk: Desk, choice: Choice) -> Reset:
 
 
 def roll_over(desk: Desk, choice: Choice, reason: str, inputs: dict[str, str], model: str = "") -> Choice:
-    """End the chosen session, which nobody runs, and return its successor, begun; `model` is one chosen for it.
+    """End the chosen session, which nobody runs, and return its successor, begun.
 
-    A choice without a session yet is returned as one. Raises `BusyError` while a turn runs in it, `UsageError`
-    for a session that an agent started.
+    `model` is one chosen for it. A choice without a session begins one. Raises `BusyError` while a turn runs
+    in it, `UsageError` for a session that an agent started.
     """
     if choice.folder is None:
         with choice.open(desk.now_ns) as session:
@@ -99,7 +99,7 @@ def _begun(desk: Desk, choice: Choice, old: Conversation) -> Choice:
     assert successor is not None  # noqa: S101  # it has ended
     assert choice.folder is not None  # noqa: S101  # it is the one that has ended
     folder = SessionFolder(choice.sessions, successor.to)
-    if folder.exists():
+    if folder.exists() and folder.read().created is not None:
         session = folder.open(desk.now_ns)
     else:
         session = begin(

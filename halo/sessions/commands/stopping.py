@@ -39,7 +39,7 @@ class Stopped(NamedTuple):
 
 
 async def stop_tree(desk: Desk, choice: Choice, by: str) -> Stopped:
-    """Stop the chosen session and every one below it, whichever process runs them, and wait for their ends."""
+    """Stop the chosen session and every one below it, whoever runs them, and wait for their ends."""
     if choice.folder is None:
         return Stopped(0)
     tree = [choice.folder, *_below(choice.sessions, choice.folder)]

@@ -5,9 +5,9 @@ and its turn, so that a report that is sent twice (a process died between two st
 """
 
 from halo.records.incoming import FORMAT, Incoming, Sender
-from halo.records.messages import Text
 from halo.records.targets import Access
 from halo.sessions.history import Conversation
+from halo.sessions.standing import REPORT
 
 # Said exactly, and nothing else: no answer, no announcement, nothing to deliver.
 REPLY_SKIP = "REPLY_SKIP"
@@ -30,6 +30,16 @@ _STATUS = {
 }
 
 
+def report_id(session_id: str, turn: int) -> str:
+    """Return the id of the report of a session after a turn."""
+    return f"{REPORT}{session_id}:{turn}"
+
+
+def answer_id(session_id: str, turn: int, to: str) -> str:
+    """Return the id of the answer of a session to the session `to`, after a turn."""
+    return f"answer:{session_id}:{turn}:{to}"
+
+
 def status_of(conversation: Conversation) -> str:
     """Say in words how the last turn of a session ended."""
     if conversation.standing.stopped:
@@ -45,21 +55,36 @@ def status_of(conversation: Conversation) -> str:
 
 
 def final_text(conversation: Conversation) -> str:
-    """Return the text of the last message, empty unless the model wrote it."""
-    history = conversation.messages
-    last = history[-1] if history else None
-    if last is None or last.role != "assistant":
+    """Return what the model said last in the last turn."""
+    return conversation.standing.said.strip()
+
+
+def answer_text(conversation: Conversation) -> str:
+    """Return what the last turn of a session says to those who asked; empty for nothing, or not yet.
+
+    A turn that broke off says that it did: whoever asked need not wait. One that gave way to a message is
+    answered with the turn behind it, and who stopped a session wants no answer.
+    """
+    ended = conversation.ended
+    if ended is None or ended.reason in ("gave_way", "stopped") or conversation.standing.stopped:
         return ""
-    return "".join(block.text for block in last.content if isinstance(block, Text)).strip()
+    text = final_text(conversation)
+    broken_off = ended.reason in ("error", "interrupted") or (not text and ended.reason not in ("done", "silent"))
+    return f"[No answer: {status_of(conversation)}]" if broken_off else text
 
 
 def report_of(
-    session_id: str, conversation: Conversation, *, at: str, transcript: str, title: str = ""
+    session_id: str,
+    conversation: Conversation,
+    *,
+    at: str,
+    transcript: str,
+    access: Access,
+    title: str = "",
 ) -> Incoming:
     """Write the report of a session for its parent. `transcript` is a path relative to the workspace."""
     created = conversation.created
     agent = created.target.agent if created is not None else ""
-    access: Access = created.target.target().access if created is not None else "readonly"
     text, notes = final_text(conversation), []
     # Who stopped it knows; the report waits for the next turn there.
     by_parent = created is not None and conversation.standing.stopped == f"session {created.parent}"
@@ -84,7 +109,7 @@ def report_of(
     ]
     return Incoming(
         FORMAT,
-        f"report:{session_id}:{conversation.turn}",
+        report_id(session_id, conversation.turn),
         at,
         "\n".join(lines),
         Sender("report", session=session_id, agent=agent, access=access),
@@ -112,7 +137,7 @@ def answer_of(
     """Write the answer to a message of the session `to`, the `rounds`-th since one of them began."""
     return Incoming(
         FORMAT,
-        f"answer:{session_id}:{turn}:{to}",
+        answer_id(session_id, turn, to),
         at,
         text,
         Sender("agent", session=session_id, agent=agent, access=access),

@@ -2,58 +2,91 @@
 
 Each message has an id that follows from the session and its turn, is put into the inbox of the other, and is
 then written down here (`report.sent`). A crash between any two steps is made good by whoever opens the
-session next: it finds what is due, puts it again, and the other session takes it once.
+session next: it finds what is due, puts it again, and the other session takes it once. Whoever had the same
+as the result of a call does not take it at all (`answer.taken`).
 """
 
-import shutil
+from contextlib import suppress
 from typing import NamedTuple
 
-from halo.errors import HaloError
+import msgspec
+
+from halo.errors import BusyError, HaloError, LogError, UsageError
 from halo.records.events import ReportSent
 from halo.records.incoming import FORMAT, Incoming, Sender, Source
-from halo.sessions.delegation.answers import exchange_with
+from halo.records.targets import Access
+from halo.sessions.access import least
+from halo.sessions.delegation.answers import Exchange, exchange_with
 from halo.sessions.delegation.reports import (
     REPLY_SKIP,
     announcement,
+    answer_id,
     answer_of,
-    final_text,
+    answer_text,
     report_of,
     status_of,
 )
+from halo.sessions.derived import read_header
 from halo.sessions.desk import Desk
 from halo.sessions.find import sessions_folder
 from halo.sessions.folder import OpenSession, SessionFolder
+from halo.sessions.history import Conversation
 from halo.sessions.ids import month_of, timestamp
-from halo.sessions.inbox.folder import Inbox
-
-ANSWERED = "answered"  # whoever asked waited for it, and has it as the result of the call
+from halo.sessions.inbox.folder import Inbox, starts_turn
+from halo.sessions.keeping.deleting import delete, plan
 
 
 class Settled(NamedTuple):
-    """The sessions that have something in their inboxes now."""
+    """The sessions that have something in their inboxes now, and what could not be put there yet."""
 
     wake: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
-def settle_turn(desk: Desk, session: OpenSession, asked: set[str], most: int) -> Settled:
-    """Answer the sessions whose messages the last turn took.
+class _Out:
+    """Puts messages into the inboxes of others, and collects whose."""
 
-    `asked` are ids of messages whose senders wait for the answer in this process: theirs is the result of a
-    call. A parent hears by report. Others get a message, until they have exchanged `most` of them, or one
-    says `REPLY_SKIP`; then the session that was asked first may tell its channel of it.
+    def __init__(self, desk: Desk, session: OpenSession) -> None:
+        self._desk, self._session = desk, session
+        self._wake: list[str] = []
+        self._problems: list[str] = []
+
+    @property
+    def settled(self) -> Settled:
+        return Settled(tuple(self._wake), tuple(self._problems))
+
+    def put(self, to: str, message: Incoming, status: str) -> None:
+        """Put a message, and write that down; one that is gone gets none. What fails is due the next time."""
+        folder = SessionFolder(sessions_folder(self._desk.builder.places.halo), to)
+        there = bool(to) and folder.exists()
+        if there:
+            try:
+                # No bound: what was asked for must arrive.
+                Inbox(folder.path).put(message, self._desk.now_ns(), bound=None)
+            except (OSError, HaloError) as error:
+                self._problems.append(f"session {to} cannot be told of session {self._session.folder.id}: {error}")
+                return
+            self._wake.append(to)
+        self._session.append(ReportSent(to if there else "", message.id, status))
+
+
+def settle_turn(desk: Desk, session: OpenSession, most: int) -> Settled:
+    """Answer the sessions whose messages the last turn took, unless that was done.
+
+    A parent hears by report. Others get a message, until they have exchanged `most` of them, or one says
+    `REPLY_SKIP` or nothing; then the session that was asked first may tell its channel of it.
     """
-    conversation = session.conversation
-    created = conversation.created
-    text = final_text(conversation)
-    wake: list[str] = []
-    for source in conversation.standing.sources:
-        sender = source.sender
-        if sender.kind != "agent" or not sender.session or created is None:
-            continue
-        if source.id in asked:
-            session.append(ReportSent(sender.session, source.id, ANSWERED))
-            continue
-        if sender.session == created.parent:
+    conversation, out = session.conversation, _Out(desk, session)
+    standing, created, ended = conversation.standing, conversation.created, conversation.ended
+    if created is None or ended is None or conversation.open_turn:
+        return out.settled
+    if standing.stopped or ended.reason in ("stopped", "gave_way"):
+        return out.settled  # nobody wants an answer; or it comes with the turn behind this one
+    text = answer_text(conversation)
+    for source in _askers(standing.sources):
+        to = source.sender.session
+        ids = (answer_id(session.folder.id, conversation.turn, to), _announcement_id(session, to))
+        if to == created.parent or not standing.told.isdisjoint(ids):
             continue
         if text and text != REPLY_SKIP and source.rounds < most:
             answer = answer_of(
@@ -62,14 +95,35 @@ def settle_turn(desk: Desk, session: OpenSession, asked: set[str], most: int) ->
                 text,
                 conversation.turn,
                 at=timestamp(desk.now_ns()),
-                to=sender.session,
+                to=to,
                 rounds=source.rounds + 1,
-                access=created.target.target().access,
+                access=_access(conversation),
             )
-            wake.extend(_put(desk, session, sender.session, answer))
-        elif most:
-            wake.extend(_announce(desk, session, source))
-    return Settled(tuple(wake))
+            out.put(to, answer, status_of(conversation))
+        else:
+            _announce(desk, session, source, text, out)
+    return out.settled
+
+
+def _askers(sources: tuple[Source, ...]) -> list[Source]:
+    """Return one message of each session that has written: the one of the most rounds bounds the exchange."""
+    found: dict[str, Source] = {}
+    for source in sources:
+        session = source.sender.session
+        if source.sender.kind == "agent" and session:
+            before = found.get(session)
+            found[session] = source if before is None or source.rounds > before.rounds else before
+    return [*found.values()]
+
+
+def _access(conversation: Conversation) -> Access:
+    """Return what a turn may do that follows from the last one here: no more than that one.
+
+    Else somebody who may little could have a session that may more say what shall be done.
+    """
+    created = conversation.created
+    own: Access = created.target.target().access if created is not None else "readonly"
+    return least(own, *(source.sender.access for source in conversation.standing.sources))
 
 
 def settle_end(desk: Desk, session: OpenSession) -> Settled:
@@ -79,83 +133,103 @@ def settle_end(desk: Desk, session: OpenSession) -> Settled:
     """
     _remove_children(desk, session)
     conversation, standing = session.conversation, session.conversation.standing
-    created = conversation.created
+    created, out = conversation.created, _Out(desk, session)
     if created is None or not created.parent or not conversation.turn or conversation.open_turn:
-        return Settled()
-    if standing.report_turn >= conversation.turn or standing.answered:
-        return Settled()
+        return out.settled
+    if standing.report_turn >= conversation.turn:
+        return out.settled
     if not standing.stopped and not _quiet(desk, session):
-        return Settled()
+        return out.settled
     transcript = f".halo/sessions/{month_of(session.folder.id)}/{session.folder.id}/transcript.md"
     report = report_of(
         session.folder.id,
         conversation,
         at=timestamp(desk.now_ns()),
         transcript=transcript,
+        access=_access(conversation),
         title=standing.settings.get("title", ""),
     )
-    return Settled(tuple(_put(desk, session, created.parent, report)))
+    out.put(created.parent, report, status_of(conversation))
+    return out.settled
 
 
 def _quiet(desk: Desk, session: OpenSession) -> bool:
     """Tell whether nothing is left to do: no message starts a turn, and no child is still to report."""
-    waiting = [w.message for w in Inbox(session.folder.path).waiting()[0]]
-    if any(not message.quiet for message in waiting):
-        return False
-    told = {message.sender.session for message in waiting if message.sender.kind == "report"}
-    return set(unsettled_children(desk, session)) <= told
+    taken = session.conversation.standing.taken
+    waiting = [w.message for w in Inbox(session.folder.path).waiting()[0] if w.message.id not in taken]
+    return not starts_turn(waiting, stopped=False) and not unsettled_children(desk, session)
 
 
 def unsettled_children(desk: Desk, session: OpenSession) -> list[str]:
-    """Return the children that have not been heard of: they run, or something died before they reported."""
-    standing = session.conversation.standing
+    """Return the children that still owe a report: they run, or something died before they sent it."""
     sessions = sessions_folder(desk.builder.places.halo)
-    return [
-        child
-        for child in standing.children
-        if child not in standing.heard and SessionFolder(sessions, child).exists()
-    ]
+    children = (SessionFolder(sessions, child) for child in session.conversation.standing.children)
+    return [child.id for child in children if _owes_report(child)]
 
 
-def _put(desk: Desk, session: OpenSession, to: str, message: Incoming) -> list[str]:
-    """Put a message into the inbox of another session, and write that down. One that is gone gets none."""
-    folder = SessionFolder(sessions_folder(desk.builder.places.halo), to)
-    if folder.exists():
-        # No bound: what was asked for must arrive.
-        Inbox(folder.path).put(message, desk.now_ns(), bound=None)
-    session.append(ReportSent(to, message.id, status_of(session.conversation)))
-    return [to] if folder.exists() else []
+def _owes_report(child: SessionFolder) -> bool:
+    """Tell whether a turn of a child is not reported, or something waits for it.
+
+    One that was never told what to do, because its parent died before, owes nothing; nor does one that nobody
+    can run, because it is gone or its log cannot be read.
+    """
+    # In this order: a message leaves the inbox when it is in the log.
+    waiting = [w.message for w in Inbox(child.path).waiting()[0]]
+    try:
+        header = read_header(child)
+    except LogError:
+        return False
+    if header is None:
+        return False
+    return header.turns > header.reported or starts_turn(waiting, stopped="stopped" in header.settings)
 
 
-def _announce(desk: Desk, session: OpenSession, source: Source) -> list[str]:
-    """Let the session that was asked first tell its channel what came of an exchange that is over."""
+def _announcement_id(session: OpenSession, other: str) -> str:
+    return f"announce:{session.folder.id}:{session.conversation.turn}:{other}"
+
+
+def _announce(desk: Desk, session: OpenSession, source: Source, text: str, out: _Out) -> None:
+    """Let the session that was asked first tell its channel what came of an exchange that is over.
+
+    `text` is what was said last, here. The message may do no more than either of the two.
+    """
     sessions = sessions_folder(desk.builder.places.halo)
     other = source.sender.session
     # The one that began has the odd rounds.
     asked_first = source.rounds % 2 == 0
     here = SessionFolder(sessions, session.folder.id if asked_first else other)
     partner = other if asked_first else session.folder.id
-    try:
-        conversation = session.conversation if asked_first else here.read()
-        origin = conversation.standing.origin
-        if origin is None or not origin.provider:
-            return []  # there is no channel to tell
+    message = Incoming(
+        FORMAT,
+        _announcement_id(session, other),
+        timestamp(desk.now_ns()),
+        "",
+        Sender("event", access=_access(session.conversation)),
+    )
+    origin, said = None, Exchange()
+    with suppress(LogError):  # whoever is gone, or cannot be read, tells nobody
+        origin = (session.conversation if asked_first else here.read()).standing.origin
         said = exchange_with(here, partner)
-    except HaloError:
-        return []
-    now = desk.now_ns()
-    text = announcement(said.request, said.first, said.latest, partner)
-    name = f"announce:{session.folder.id}:{session.conversation.turn}:{other}"
-    Inbox(here.path).put(Incoming(FORMAT, name, timestamp(now), text, Sender("event")), now, bound=None)
-    return [here.id]
+    if origin is None or not origin.provider or not said.request:
+        out.put("", message, "no channel")
+        return
+    latest = text if text and not asked_first and text != REPLY_SKIP else said.latest
+    message = msgspec.structs.replace(message, text=announcement(said.request, said.first, latest, partner))
+    out.put(here.id, message, "announced")
 
 
 def _remove_children(desk: Desk, session: OpenSession) -> None:
-    """Remove the folders of children that were started to be deleted, once their report is in the log."""
+    """Remove children that were started to be deleted, once their last report is in the log.
+
+    One that runs, that has something to do, or below which somebody has, stays until the next time.
+    """
     standing = session.conversation.standing
     sessions = sessions_folder(desk.builder.places.halo)
     for child, started in standing.children.items():
         folder = SessionFolder(sessions, child)
-        if started.cleanup == "delete" and child in standing.heard and folder.exists():
-            with folder.open(desk.now_ns):  # nobody else is in it
-                shutil.rmtree(folder.path)
+        if started.cleanup != "delete" or child not in standing.heard or not folder.exists():
+            continue
+        with suppress(BusyError, UsageError, LogError):
+            conversation = folder.read()
+            if conversation.standing.report_turn >= conversation.turn:
+                delete(sessions, plan(sessions, folder), force=False)

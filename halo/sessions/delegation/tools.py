@@ -5,7 +5,8 @@ apart: whether it was delivered, and whether it was answered.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -14,13 +15,14 @@ import msgspec
 
 from halo.errors import BusyError, HaloError
 from halo.files.digests import sha256
+from halo.records.events import AnswerTaken
 from halo.records.headers import Header
 from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.records.stops import FORMAT as STOP_FORMAT
 from halo.records.stops import Stop
 from halo.records.targets import AgentTarget
-from halo.sessions.delegation.answers import Outcome
-from halo.sessions.delegation.reports import final_text, stats_of, status_of
+from halo.sessions.delegation.answers import Outcome, outcome_of
+from halo.sessions.delegation.reports import answer_id, final_text, report_id, stats_of, status_of
 from halo.sessions.delegation.rows import active, kind_of, last_messages, row_of
 from halo.sessions.delegation.seeing import Seeing
 from halo.sessions.delegation.spawning import Task, checked_directory, checked_model, start_child
@@ -51,22 +53,25 @@ class Runner(Protocol):
     def wake(self, session_id: str) -> None:
         """Let a session take what waits for it."""
 
-    async def answer(self, session_id: str, message_id: str, seconds: float) -> Outcome:
-        """Wait for the end of the turn that takes a message."""
+    async def answer(self, session_id: str, message_id: str, seconds: float) -> None:
+        """Wait for the end of the turn that takes a message, for so many seconds at most."""
+
+
+# Within it other turns may take the place of one that waits.
+Lent = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Delegation:
-    """The tools for one turn of `session`, which `runner` runs."""
+    """The tools for one turn of `session`, which `runner` runs; while it waits its place is `lent`."""
 
-    def __init__(self, runner: Runner, session: OpenSession) -> None:
-        self._runner, self._session = runner, session
-        self._desk = runner.desk
+    def __init__(self, runner: Runner, session: OpenSession, lent: Lent) -> None:
+        self._runner, self._session, self._lent = runner, session, lent
 
     def tools(self, equipment: Equipment) -> Mapping[str, Tool]:
         """Return the tools by name; none for an agent without a team."""
         if not equipment.artifact.manifest.team:
             return MappingProxyType({})
-        call = _Calls(self._runner, self._session, equipment)
+        call = _Calls(self._runner, self._session, equipment, self._lent)
         return {
             "start_session": call.start,
             "session_list": call.list,
@@ -81,8 +86,8 @@ class Delegation:
 
 
 class _Calls:
-    def __init__(self, runner: Runner, session: OpenSession, equipment: Equipment) -> None:
-        self._runner, self._session, self._equipment = runner, session, equipment
+    def __init__(self, runner: Runner, session: OpenSession, equipment: Equipment, lent: Lent) -> None:
+        self._runner, self._session, self._equipment, self._lent = runner, session, equipment, lent
         self._desk = runner.desk
         self._seeing = Seeing(
             runner.sessions, runner.desk.builder.places.home, session, equipment.access, runner.settings
@@ -195,7 +200,7 @@ class _Calls:
             mark(self._runner.sessions, folder.id)
         self._runner.wake(folder.id)
         wait = min(arguments.get("wait_seconds", _WAIT), _LONGEST_WAIT)
-        outcome = await self._runner.answer(folder.id, name, wait) if wait else Outcome()
+        outcome = await self._answer(folder, name, wait) if wait else Outcome()
         return _json(
             {
                 "session_id": folder.id,
@@ -203,6 +208,17 @@ class _Calls:
                 **_reply(outcome, wait),
             }
         )
+
+    async def _answer(self, folder: SessionFolder, name: str, seconds: float) -> Outcome:
+        """Wait for the answer. One that is there is the result of this call, and taken by no other way."""
+        async with self._lent():
+            await self._runner.answer(folder.id, name, seconds)
+        outcome = outcome_of(folder, name)
+        if outcome.ended:
+            own = self._session.folder.id
+            ids = (answer_id(folder.id, outcome.turn, own), report_id(folder.id, outcome.turn))
+            self._session.append(AnswerTaken(folder.id, ids))
+        return outcome
 
     async def stop(self, arguments: Mapping[str, Any], around: Surroundings) -> str:
         """Stop a session and everything below it."""

@@ -72,11 +72,19 @@ async def delivering(
 
 
 def _origin(session: OpenSession, messages: Sequence[Incoming]) -> Origin | None:
-    """Return where the reply to these messages goes: where the last person among them wrote."""
-    origin = session.conversation.standing.origin
+    """Return where the reply to these messages goes: where the last person among them wrote.
+
+    Whoever writes at a terminal reads the answer there, and another session gets it as a message: neither is
+    for the people on the channel. What a timer or a report brings about is.
+    """
+    origin = known = session.conversation.standing.origin
+    if all(message.sender.kind == "agent" for message in messages):
+        return None
     for message in messages:
-        if message.origin is not None and message.sender.kind == "user":
-            origin = merged(origin, message.origin) if origin is not None else message.origin
+        if message.sender.kind == "user" and message.origin is None:
+            origin = None
+        elif message.sender.kind == "user" and message.origin is not None:
+            origin = known = merged(known, message.origin) if known is not None else message.origin
     return origin
 
 

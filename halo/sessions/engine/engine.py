@@ -1,22 +1,24 @@
 """Runs the sessions of one process: each takes what waits in its inbox, turn by turn."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable
+from contextlib import aclosing
 
 from halo.errors import BusyError, HaloError
 from halo.models.adapter import Notice
 from halo.records.incoming import Incoming
 from halo.runner.turn import TurnEvent
 from halo.sessions.choice import Choice, choose
-from halo.sessions.delegation.answers import Outcome, outcome_of
+from halo.sessions.delegation.answers import Awaited, Outcome
 from halo.sessions.delegation.settling import Settled, settle_end, settle_turn, unsettled_children
 from halo.sessions.delegation.tools import Delegation
 from halo.sessions.desk import Desk
 from halo.sessions.engine.holding import Holding
 from halo.sessions.engine.ledgers import Ledgers
+from halo.sessions.engine.slots import Slot, Slots
 from halo.sessions.find import find_session, sessions_folder
 from halo.sessions.folder import OpenSession, SessionFolder
+from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import mark
 from halo.sessions.reply import Began, Reply
 from halo.sessions.turns import Aside
@@ -25,6 +27,7 @@ from halo.sessions.turns import Aside
 ShowIn = Callable[[str, TurnEvent | Began], None]
 
 _EVERY = 0.5  # seconds between two looks at a session that another process runs
+_RETRIES = (0.05, 0.2, 1.0)  # seconds: whoever renames a session, or sets something, has it for a moment
 
 
 class Engine:
@@ -41,10 +44,11 @@ class Engine:
         self._ledgers = Ledgers(desk)
         self._show = show
         self._frozen = frozen
-        self._slots = asyncio.Semaphore(self.settings.concurrency)
+        self._slots = Slots(self.settings.concurrency)
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._replies: dict[str, Reply] = {}
-        self._asked: dict[str, set[str]] = {}  # ids of messages whose answer somebody here waits for
+        self._errors: dict[str, Exception] = {}  # why the last turn of a woken session failed
+        self._fault: BaseException | None = None
         self._moved = asyncio.Event()  # something ended: who waits looks again
         self._finishing = False
         self.failures: dict[str, int] = {}  # how often in a row the turns of a woken session failed
@@ -57,66 +61,70 @@ class Engine:
     async def run(self, choice: Choice, *messages: Incoming) -> Reply:
         """Run a turn with `messages` in the chosen session, then whatever it and its children set going.
 
-        Returns the last reply of that session. Raises what its first turns raise; errors of other sessions
+        Returns the last reply of that session, and raises what its last turn raises; errors of other sessions
         are recorded there, and shown. Cancelling ends all turns of this engine as interrupted.
         """
         first = asyncio.create_task(self._drain(choice, messages))
         self._tasks[first] = choice.folder.id if choice.folder is not None else ""
         try:
             await first
-            session_id = self._tasks[first]
+            session_id = self._tasks.pop(first)
             await self.settled()
         finally:
             await self.close()
+        if session_id in self._errors:
+            raise self._errors[session_id]
         return self._replies[session_id]
 
     def wake(self, session_id: str) -> None:
         """Let a session take what waits in its inbox, now or when its present turn is over."""
-        if session_id not in self.running and not self._finishing:
+        if self._finishing:
+            mark(self.sessions, session_id)
+        elif session_id not in self.running:
             task = asyncio.create_task(self._woken(session_id))
-            task.add_done_callback(lambda _: self._moved.set())
             self._tasks[task] = session_id
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        self._moved.set()
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = self._fault or task.exception()
 
     async def settled(self) -> None:
-        """Wait until no session runs here. Raises the first error that is none of a session's own."""
+        """Wait until no session runs here. Raises what went wrong that is no fault of a session."""
         while self._tasks:
-            done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                del self._tasks[task]
-                task.result()
+            await asyncio.wait(self._tasks)
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
 
     def finish(self) -> None:
         """Begin no further turn: what waits stays where it is, marked for whoever comes next."""
         self._finishing = True
 
     async def close(self) -> None:
-        """End all turns as interrupted."""
+        """End all turns as interrupted; what they leave begins no other."""
+        finishing, self._finishing = self._finishing, True
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
+        self._finishing = finishing
 
-    async def answer(self, session_id: str, message_id: str, seconds: float) -> Outcome:
-        """Wait until the turn that takes a message is over, for so many seconds at most.
-
-        The outcome without an end says that it is not over yet. Whoever waits is no turn that runs.
-        """
+    async def answer(self, session_id: str, message_id: str, seconds: float) -> None:
+        """Wait until the turn that takes a message is over, for so many seconds at most."""
         folder = find_session(self.sessions, session_id)
+        awaited = Awaited(folder, message_id)
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        self._asked.setdefault(session_id, set()).add(message_id)
-        try:
-            async with self._pausing():
-                while True:
-                    self._moved.clear()
-                    outcome = outcome_of(folder, message_id)
-                    left = until - loop.time()
-                    if outcome.ended or left <= 0:
-                        return outcome
-                    await self._changed(folder, left)
-        finally:
-            self._asked[session_id].discard(message_id)
+        while True:
+            self._moved.clear()
+            left = until - loop.time()
+            if awaited.look().ended or left <= 0:
+                return
+            await self._changed(folder, left)
 
     async def _changed(self, folder: SessionFolder, seconds: float) -> None:
         """Wait until something ended here, or the log of a session that runs elsewhere may have grown."""
@@ -127,67 +135,85 @@ class Engine:
         except TimeoutError:
             return
 
-    @asynccontextmanager
-    async def _pausing(self) -> AsyncIterator[None]:
-        """Let others run while a turn waits."""
-        self._slots.release()
-        try:
-            yield
-        finally:
-            await self._slots.acquire()
-
     async def _woken(self, session_id: str) -> None:
         """Drain a session that nobody waits for: its errors are in its log, and are told."""
         home = self.desk.builder.places.home
+        self._errors.pop(session_id, None)
         try:
             choice = choose(self.sessions, None, "session", home=home, named=session_id, new=False)
             await self._drain(choice, ())
             self.failures.pop(session_id, None)
-        except BusyError:
-            return  # whoever holds it looks into the inbox before and after it lets go
-        except HaloError as error:
+        except Exception as error:  # noqa: BLE001  # one session ends; the others go on
+            self._errors[session_id] = error
             self.failures[session_id] = self.failures.get(session_id, 0) + 1
-            self._show(session_id, Notice(f"session {session_id} ended with an error: {error}"))
+            what = str(error) if isinstance(error, HaloError) else f"{type(error).__name__}: {error}"
+            self._show(session_id, Notice(f"session {session_id} ended with an error: {what}"))
 
     async def _drain(self, choice: Choice, messages: tuple[Incoming, ...]) -> None:
-        """Run the turns of one session until nothing waits for it."""
+        """Run the turns of one session until nothing waits for it.
+
+        One that another process has is left to it: whoever runs a session looks into the inbox before and
+        after letting it go, and whoever only changes something in it has done so soon.
+        """
+        retries = iter(_RETRIES)
         again = True
         while again:
-            async with self._slots:
+            async with self._slots.one() as slot:
+                if self._finishing and not messages:
+                    break
                 holding = Holding(self.desk, choice, messages, self._show, frozen=self._frozen)
-                again = await self._hold(holding)
-            choice, messages = holding.choice, ()
+                try:
+                    again = await self._hold(holding, slot)
+                    choice, messages = holding.choice, ()
+                    continue
+                except BusyError:
+                    if holding.opened or messages:
+                        raise
+            pause = next(retries, None)
+            if pause is None or not _waits(choice):
+                break
+            await asyncio.sleep(pause)
+        if again and choice.folder is not None and _waits(choice):
+            mark(self.sessions, choice.folder.id)  # for whoever comes next
 
-    async def _hold(self, holding: Holding) -> bool:
+    async def _hold(self, holding: Holding, slot: Slot) -> bool:
         """Hold a session while messages wait for it; tell whether one came after the last look."""
         task = asyncio.current_task()
         async with holding as session:
             if task in self._tasks:
                 self._tasks[task] = session.folder.id
-            for child in unsettled_children(self.desk, session):
-                self.wake(child)
-            try:
-                async with aclosing(holding.turns(self._aside(session))) as replies:
-                    async for reply in replies:
-                        self._replies[session.folder.id] = reply
-                        asked = self._asked.get(session.folder.id, set())
-                        self._pass_on(settle_turn(self.desk, session, asked, self.settings.ping_pong))
-                        self._moved.set()
-                        if self._finishing:
-                            break
-            finally:
-                if session.sound:
-                    self._pass_on(settle_end(self.desk, session))
+            aside = Aside(self._ledgers.of_turn, Delegation(self, session, slot.lent).tools)
+            with self._ledgers.open(session):
+                self._answer_senders(session)  # of a turn after which a process died
+                for child in unsettled_children(self.desk, session):
+                    self.wake(child)
+                try:
+                    async with aclosing(holding.turns(aside)) as replies:
+                        async for reply in replies:
+                            self._replies[session.folder.id] = reply
+                            self._answer_senders(session)
+                            self._moved.set()
+                            if self._finishing:
+                                break
+                finally:
+                    if session.sound:
+                        self._answer_senders(session)
+                        self._pass_on(session, settle_end(self.desk, session))
         for child in holding.stopped_children:
             self.wake(child)
         if self._finishing and holding.waits():
             mark(self.sessions, holding.session_id)
         return holding.waits() and not self._finishing
 
-    def _pass_on(self, settled: Settled) -> None:
+    def _answer_senders(self, session: OpenSession) -> None:
+        self._pass_on(session, settle_turn(self.desk, session, self.settings.ping_pong))
+
+    def _pass_on(self, session: OpenSession, settled: Settled) -> None:
+        for problem in settled.problems:
+            self._show(session.folder.id, Notice(f"warning: {problem}"))
         for session_id in settled.wake:
-            mark(self.sessions, session_id)
             self.wake(session_id)
 
-    def _aside(self, session: OpenSession) -> Aside:
-        return Aside(self._ledgers.of_turn, Delegation(self, session).tools)
+
+def _waits(choice: Choice) -> bool:
+    return choice.folder is not None and bool(Inbox(choice.folder.path).count())

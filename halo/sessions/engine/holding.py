@@ -21,7 +21,7 @@ from halo.sessions.desk import Desk
 from halo.sessions.engine.delivering import delivering
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.inbox.control import done_stopping, request_stop, wanted_stop
-from halo.sessions.inbox.folder import Inbox
+from halo.sessions.inbox.folder import Inbox, starts_turn
 from halo.sessions.inbox.marks import mark, unmark
 from halo.sessions.long.compacting import compact_after
 from halo.sessions.reply import Began, Reply
@@ -132,7 +132,12 @@ class Holding:
         standing = self._held.conversation.standing
         if standing.archived and not self._own:
             return False
-        return _wake(messages, stopped=bool(standing.stopped))
+        return starts_turn(messages, stopped=bool(standing.stopped))
+
+    @property
+    def opened(self) -> bool:
+        """Whether the session is, or was, held."""
+        return self._session is not None
 
     @property
     def session_id(self) -> str:
@@ -244,8 +249,3 @@ def _together(messages: list[Incoming]) -> list[Incoming]:
             break
         batch.append(message)
     return batch
-
-
-def _wake(messages: Sequence[Incoming], *, stopped: bool) -> bool:
-    """Tell whether a turn begins with these; a report does not set a stopped session going again."""
-    return any(not m.quiet and not (stopped and m.sender.kind == "report") for m in messages)

@@ -1,7 +1,9 @@
 """What the sessions of one run may use together: children draw on the budget of their root."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -20,18 +22,31 @@ from halo.sessions.spending import spent_of
 class Ledgers:
     """The ledgers of the runs that this process takes part in, by the root of each.
 
-    What sessions of a run have used before, wherever they ran, is counted when its ledger is made; what they
-    use here is added as it happens. `clock` is in seconds.
+    What sessions of a run use here is added as it happens; what they use in other processes is counted from
+    their logs when a turn begins. A ledger lasts while a session of the run is open here, so that the time
+    between turns costs nothing. `clock` is in seconds.
     """
 
     def __init__(self, desk: Desk, clock: Callable[[], float] = time.monotonic) -> None:
         self._desk, self._clock = desk, clock
         self._runs: dict[str, Ledger] = {}
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def open(self, session: OpenSession) -> Iterator[None]:
+        """Keep the ledger of the run of `session` meanwhile."""
+        root = _root(session)
+        self._open[root] += 1
+        try:
+            yield
+        finally:
+            self._open[root] -= 1
+            if not self._open[root]:
+                self._runs.pop(root, None)
 
     def of_turn(self, session: OpenSession, runtime: Runtime) -> Ledger:
         """Return the ledger of the next turn: within its session, within the run of its root."""
-        created = session.conversation.created
-        root = (created.root if created is not None else "") or session.folder.id
+        root = _root(session)
         if root == session.folder.id:
             return turn_ledger(runtime.budgets, self._clock, self._run(root, session.conversation, runtime))
         run = self._run(root, None, None)
@@ -45,15 +60,20 @@ class Ledgers:
         return turn_ledger(runtime.budgets, self._clock, own)
 
     def _run(self, root: str, conversation: Conversation | None, runtime: Runtime | None) -> Ledger:
-        found = self._runs.get(root)
-        if found is None:
-            found = self._runs[root] = self._opened(root, conversation, runtime)
-        return found
-
-    def _opened(self, root: str, conversation: Conversation | None, runtime: Runtime | None) -> Ledger:
         sessions = sessions_folder(self._desk.builder.places.halo)
         if conversation is None:
             conversation, runtime = _root_of(self._desk, SessionFolder(sessions, root))
+        spent = self._logged(root, conversation)
+        found = self._runs.get(root)
+        if found is None:
+            budget = runtime.budgets.run if runtime is not None else Budget()
+            found = self._runs[root] = Ledger("run", budget, self._clock, spent=spent)
+        found.catch_up(spent)
+        return found
+
+    def _logged(self, root: str, conversation: Conversation) -> Spent:
+        """Return what all sessions of a run have used by their logs, the one at its top by `conversation`."""
+        sessions = sessions_folder(self._desk.builder.places.halo)
         spent = spent_of(conversation)
         for header in headers_below(sessions, root):
             used = header.usage
@@ -63,8 +83,12 @@ class Ledgers:
                 spent.cost + header.cost,
                 spent.seconds,
             )
-        budget = runtime.budgets.run if runtime is not None else Budget()
-        return Ledger("run", budget, self._clock, spent=spent)
+        return spent
+
+
+def _root(session: OpenSession) -> str:
+    created = session.conversation.created
+    return (created.root if created is not None else "") or session.folder.id
 
 
 def _root_of(desk: Desk, folder: SessionFolder) -> tuple[Conversation, Runtime | None]:

@@ -27,6 +27,15 @@ class Attention:
         self._inbox = Inbox(folder.path)
         self._stamp = -1
 
+    @property
+    def ended_it(self) -> bool:
+        """Whether what was cancelled was so for a message, or a wish to stop, and for nothing else.
+
+        Whoever is cancelled at the same time (Ctrl-C) goes no further.
+        """
+        task = asyncio.current_task()
+        return (self.hard or self.stopped) and not (task is not None and task.cancelling())
+
     async def watch(self, turn: "asyncio.Task[None]") -> None:
         """Look until the turn is over, and cancel it where it shall break off at once."""
         while not turn.done():

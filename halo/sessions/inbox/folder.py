@@ -10,6 +10,7 @@ whose ids the log knows, so that each message is taken once.
 
 import os
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -117,3 +118,8 @@ class Inbox:
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(name for name in names if _NAME.match(name))
+
+
+def starts_turn(messages: Iterable[Incoming], *, stopped: bool) -> bool:
+    """Tell whether a turn begins with these; a report does not set a `stopped` session going again."""
+    return any(not m.quiet and not (stopped and m.sender.kind == "report") for m in messages)

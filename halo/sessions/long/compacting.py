@@ -115,7 +115,7 @@ async def compact_after(
     except Over as over:
         show(Notice(f"note: the conversation is not compacted: {over.reached.bound} is reached"))
     except asyncio.CancelledError:
-        if not (attention.stopped or attention.hard):
+        if not attention.ended_it:
             raise
 
 

@@ -19,8 +19,8 @@ def profile_named(tree: Tree, text: str, *, whole: bool = False) -> str:
 
     In this order: a profile, an alias, `provider/model`, a provider (the default of its catalogue), then
     the one name of all these that contains `text`, whatever the case. Raises `UnknownNameError` with near
-    misses, `UsageError` when several contain it, `LayerError` for a broken catalogue. With `whole` a part of a
-    name names nothing.
+    misses, `UsageError` when several contain it, `LayerError` for a broken catalogue. With `whole` a part of
+    a name names nothing.
     """
     models = read_general(tree).models
     name = text.strip()
@@ -52,7 +52,7 @@ def _default(tree: Tree, provider: str) -> str:
 
 
 def model_names(tree: Tree) -> dict[str, str]:
-    """Return all names that settings and catalogues have for models, each with the profile that it stands for.
+    """Return all names that settings and catalogues have for models, each with its profile.
 
     Raises `LayerError` for a broken catalogue.
     """
