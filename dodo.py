@@ -19,6 +19,8 @@ DOIT_CONFIG = {
 PYTHON = sys.executable
 EXAMPLE = "workspace_example"
 QUESTION = "What is the capital of France?"
+# A file of tests stays together: its fixtures (a model, a server) are made once; conftest.py sorts the files.
+PARALLEL = ["pytest", "-q", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def _run(*command, cwd=None):
@@ -45,20 +47,17 @@ def task_demo():
 
 def task_test():
     """Run the tests, on every core; needs `.[dev]`."""
-    # A file stays together: its fixtures (a model, a server) are made once; tests/conftest.py sorts them.
-    words = ["pytest", "-q", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
-    return {"actions": [(_run, words)], "io": {"capture": False}}
+    return {"actions": [(_run, PARALLEL)], "io": {"capture": False}}
 
 
 def _soak():
     os.environ.update(HALO_SOAK="1", HALO_EXAMPLES="200")
-    hostile = ["build/test_hostile_workspaces.py", "build/test_hostile_sizes.py"]
-    tests = [*hostile, "build/test_garbage.py", "compiler"]
-    return _run("pytest", "-q", "-n", "auto", "--dist", "loadfile", *(f"tests/{name}" for name in tests))
+    files = ["test_hostile_workspaces.py", "test_hostile_sizes.py", "test_garbage.py"]
+    return _run(*PARALLEL, *(f"tests/build/{name}" for name in files)) and _run(*PARALLEL, "-m", "hypothesis")
 
 
 def task_soak():
-    """Run the tests of hostile workspaces and of sweeps at full size, every property on many examples."""
+    """Run hostile workspaces and sweeps at full size, and each property on many examples: some minutes."""
     return {"actions": [_soak], "io": {"capture": False}}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from making import REPOSITORY
+from making import REPOSITORY, examples
 
 from halo.build.builder import Builder
 from halo.workspace.locate import templates_folder
@@ -19,13 +19,16 @@ from halo.workspace.places import Places
 pytest_plugins = ["real_model"]
 
 # No deadlines, because a loaded machine is not a bug.
-settings.register_profile("halo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "halo", deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("halo")
 
 # Files of tests that take longest, some of them waiting; behind those with the real model.
 LONG = (
-    "build/test_faults.py",
+    "build/test_hostile_workspaces.py",
     "build/test_doit_pitfalls.py",
+    "build/test_faults.py",
     "build/test_hostile_sizes.py",
     "cli/test_asking.py",
     "cli/test_mcp_commands.py",

@@ -1,6 +1,7 @@
 """Makes small workspaces in memory and compiles them."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,11 @@ def tree(files: Mapping[str, str | bytes]) -> MemoryTree:
             for key, text in files.items()
         }
     )
+
+
+def examples(few: int) -> int:
+    """How many examples a property is tried on: few, but for a long search (`doit soak`)."""
+    return int(os.environ.get("HALO_EXAMPLES", few))
 
 
 def agent(**fields: Any) -> str:

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from making import agent, skill
+from making import agent, examples, skill
 
 from halo.build import gate
 from halo.build.builder import Builder
@@ -470,7 +470,7 @@ def outcome(make):
         return f"{type(error).__name__}: {error}"
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(
         st.tuples(st.lists(WRITES | WRITES | OTHERS | DAMAGE, min_size=1, max_size=3), st.booleans()),

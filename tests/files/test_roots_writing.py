@@ -17,6 +17,7 @@ import pytest
 from crash import every_crash, recording, replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import examples
 from moments import exchange, interrupted, moments
 
 from halo.errors import TreeError
@@ -584,7 +585,7 @@ def done(files, action, *arguments):
 
 
 @needs_posix
-@settings(max_examples=150)
+@settings(max_examples=examples(50))
 @given(st.lists(ACTIONS, max_size=12))
 def test_files_in_memory_and_on_disk_are_the_same_to_tools(tmp_path_factory, actions):
     folder = tmp_path_factory.mktemp("files")

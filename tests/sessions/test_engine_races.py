@@ -5,14 +5,15 @@ import json
 import os
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 from making import agent
 from playing import Player, says
 from test_delegation import LEAD, Script, Team, cut, json_of, query, start
-from test_engine import Busy
+from test_engine import Busy, Putting
 
-from halo.errors import LogError, ProviderError
+from halo.errors import LogError, ProviderError, UnknownNameError
 from halo.models.adapter import Notice
 from halo.records.events import ReportSent, TurnEnded
 from halo.records.incoming import FORMAT, Incoming, Sender
@@ -22,11 +23,14 @@ from halo.records.stops import Stop
 from halo.sessions.choice import choose
 from halo.sessions.delegation.answers import outcome_of
 from halo.sessions.engine import holding
+from halo.sessions.engine import worker as workers
 from halo.sessions.engine.engine import Engine
+from halo.sessions.engine.worker import Worker, waiting_sessions
 from halo.sessions.folder import OpenSession, SessionFolder
+from halo.sessions.inbox.attention import Attention
 from halo.sessions.inbox.control import request_stop
 from halo.sessions.inbox.folder import Inbox
-from halo.sessions.inbox.marks import marked
+from halo.sessions.inbox.marks import marked, unmark
 from halo.sessions.reply import Began
 from halo.sessions.talk import Foreground, typed
 
@@ -72,10 +76,6 @@ def desk(make_workspace):
         ".halo/agents/a/AGENT.md": "You are a.\n",
     }
     return Busy(make_workspace(files).without_templates())
-
-
-async def hang(_request):
-    await asyncio.sleep(30)
 
 
 def slowly(seconds, text):
@@ -177,11 +177,10 @@ class TestAnswers:
         assert len(office.reports()) == 1
         cut(office.folder, "answer.taken", after=1)
         child = office.at(office.child().id)
-        lines = open(child.events, "rb").read().splitlines(keepends=True)  # noqa: SIM115
+        lines = Path(child.events).read_bytes().splitlines(keepends=True)
         last = max(n for n, line in enumerate(lines) if b"report.sent" in line)
-        open(child.events, "wb").write(b"".join(lines[:last]))  # noqa: SIM115
+        Path(child.events).write_bytes(b"".join(lines[:last]))
         office.run_team(says("And?"), says("Ah."), text="Go on.")
-        office.run_team(says("Yes."), text="Well?")
         assert "Result: Here." in "\n".join(office.reports())
 
     def test_a_parent_that_had_the_answer_waits_for_no_report(self, office):
@@ -237,14 +236,20 @@ class TestEndings:
         assert set(marked(desk.sessions)) == waiting
 
     def test_closing_begins_no_turn_with_what_it_breaks_off(self, office):
+        begun = []
+
+        async def begin(_request):
+            begun.append(1)
+            await asyncio.sleep(30)
+
         async def go():
-            office.players = {"lead": Script(start(), says("ok"), says("never")), "worker": Script(hang)}
+            office.players = {"lead": Script(start(), says("ok"), says("never")), "worker": Script(begin)}
             office.desk.adapter = lambda _artifact, target: office.players[target.agent]
             engine = Engine(office.desk, lambda _session, event: office.shown.append(event))
             home = office.desk.builder.places.home
             choice = choose(office.sessions, "lead", "cli", home=home, named=None, new=True)
             running = asyncio.create_task(engine.run(choice, typed("Go.", office.desk.now_ns())))
-            while not (office.players["worker"].requests and office.ends()):
+            while not (begun and office.ends()):
                 await asyncio.sleep(0.02)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -320,6 +325,46 @@ class TestEndings:
             return len(engine._tasks)
 
         assert asyncio.run(go()) == 0
+
+
+class TestInterrupts:
+    """Only what arrives during a turn interrupts it."""
+
+    @pytest.mark.parametrize("interrupt", ["soft", "hard"])
+    def test_a_message_that_waited_already_interrupts_no_turn_before_its_own(self, desk, interrupt):
+        desk.run(Player(says("Hello.")))
+        desk.put("mine")
+        desk.put("guest", Sender("user", name="Eve", access="readonly"), interrupt=interrupt)
+        look = Message("assistant", (ToolCall("g", "grep", '{"pattern": "needle"}'),))
+        desk.wake(Script(slowly(0.3, "I look."), says("Yes.")) if interrupt == "hard" else Player(
+            look, says("Mine is done."), says("Yes.")
+        ))  # fmt: skip
+        assert desk.ends() == ["done", "done", "done"]
+
+    def test_a_message_that_leaves_no_later_stamp_is_seen(self, desk):
+        desk.run(Player(says("Hello.")))
+        desk.put("first")
+        attention = Attention(desk.folder, {"first"})
+        attention._look()
+        before = os.stat(Inbox(desk.folder.path).path)
+        desk.put("now", interrupt="hard")
+        os.utime(Inbox(desk.folder.path).path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        attention._look()
+        assert attention.hard
+
+    def test_a_folder_that_cannot_be_read_for_a_moment_blinds_nobody(self, desk, monkeypatch):
+        desk.run(Player(says("Hello.")))
+        stamp = Inbox.stamp
+        faults = [OSError(5, "Input/output error")]
+
+        def shaky(inbox):
+            if faults:
+                raise faults.pop()
+            return stamp(inbox)
+
+        monkeypatch.setattr(Inbox, "stamp", shaky)
+        reply = desk.run(Putting(desk, [lambda: desk.put("now", interrupt="hard")], None, says("Here.")), "Go.")
+        assert reply.text == "Here."
 
 
 class TestHeldElsewhere:
@@ -415,7 +460,7 @@ class TestRelatives:
 
     def test_what_is_shown_of_the_foreground_is_its_own(self):
         shown = []
-        show = Foreground(shown.append, "own")
+        show = Foreground(shown.append, lambda: "own")
         show("child", Notice("note: it only reads here"))
         show("child", Began(1, "child", 1, "worker", "x", "y"))
         show("own", Began(1, "own", 1, "lead", "x", "y"))
@@ -431,10 +476,92 @@ def test_a_log_that_cannot_be_read_keeps_no_parent_waiting(office):
     office.run_team(start(), says("ok"), says("noted"), worker=[says("Ready.")])
     child = office.at(office.child().id)
     cut(office.folder, "turn.ended", after=1)
-    with open(child.events, "wb") as file:
-        file.write(b"no log\n" * 3)
+    os.unlink(child.events)
+    os.mkdir(child.events)
     with pytest.raises(LogError):
         child.read()
     assert office.run_team(says("Alone."), text="How is it?").text == "Alone."
 
 
+
+
+class TestWorkers:
+    """A worker beside others, and beside what fails."""
+
+    def test_what_a_process_runs_itself_is_not_offered_to_workers(self, office):
+        seen = []
+
+        def look(request):
+            del request
+            seen.append(marked(office.sessions))
+            return says("Ready.")
+
+        office.run_team(start(), says("ok"), look, worker=[look])
+        assert seen == [[], []]
+
+    def test_a_session_whose_turn_cannot_begin_is_tried_again_later_and_later(self, desk):
+        desk.run(Player(says("Hello.")))
+        desk.put("one")
+        tried, now = [], 0.0
+
+        def adapter(_artifact, _target):
+            tried.append(now)
+            raise ProviderError("no key", kind="request")
+
+        async def go():
+            nonlocal now
+            desk.desk.adapter = adapter
+            engine = Engine(desk.desk, lambda _session, _event: None)
+            worker = Worker(engine, desk.desk.builder.places.home, desk.told.append, lambda: now)
+            for now in range(200):  # noqa: B020  # the clock of the worker
+                await worker.drain()
+
+        desk.told = []
+        asyncio.run(go())
+        assert tried == [0, 31, 92]
+
+    def test_a_message_without_a_mark_is_found_after_a_while(self, desk):
+        desk.run(Player(says("Hello.")))
+        desk.put("one")
+        unmark(desk.sessions, desk.folder.id)
+        assert [*waiting_sessions(desk.sessions, before=time.time() - 10)] == []
+        os.utime(Inbox(desk.folder.path).path, (time.time() - 60,) * 2)
+        assert [*waiting_sessions(desk.sessions, before=time.time() - 10)] == [desk.folder.id]
+
+        async def go():
+            now = time.monotonic()
+            engine = desk.engine(Player(says("Yes.")))
+            clock = iter(range(0, 100_000, 30))
+            worker = Worker(engine, desk.desk.builder.places.home, str, lambda: now + next(clock))
+            stop = asyncio.Event()
+            running = asyncio.create_task(worker.run(stop))
+            while Inbox(desk.folder.path).count():
+                await asyncio.sleep(0.05)
+            stop.set()
+            await running
+
+        monkey = pytest.MonkeyPatch()
+        with monkey.context() as patch:
+            patch.setattr(workers, "_TICK", 0.1)
+            patch.setattr(workers, "waiting_sessions", late(workers.waiting_sessions))
+            asyncio.run(go())
+        assert desk.said()[-1] == "Yes."
+
+    def test_a_name_that_is_no_session_is_refused_and_nothing_is_removed(self, desk):
+        desk.run(Player(says("Hello.")))
+        (desk.ws.halo / "sessions" / "waiting").mkdir(exist_ok=True)
+        kept = desk.ws.halo / "sessions" / "kept.txt"
+        kept.write_text("x")
+
+        async def go():
+            engine = desk.engine(Player())
+            await Worker(engine, desk.desk.builder.places.home, str, time.monotonic).drain(["../kept.txt"])
+
+        with pytest.raises(UnknownNameError):
+            asyncio.run(go())
+        assert kept.exists()
+
+
+def late(waiting):
+    """Find nothing at the start, as if the message had come behind it."""
+    return lambda sessions, before=None: iter(()) if before is None else waiting(sessions, before=before)

@@ -127,3 +127,29 @@ def test_many_processes_put_at_once_and_nothing_is_lost(tmp_path):
     assert sorted(found) == sorted(f"{w}-{n}" for w in range(4) for n in range(25))
     for w in range(4):  # each writer's messages in its own order
         assert [t for t in found if t.startswith(f"{w}-")] == [f"{w}-{n}" for n in range(25)]
+
+
+def test_a_file_that_nests_without_end_costs_itself_alone(inbox):
+    inbox.put(message("good", "good"), NOW)
+    deep = b'{"format": 1, "more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with open(os.path.join(inbox.path, f"{NOW + 1:020d}-{'0' * 32}.json"), "wb") as file:
+        file.write(deep)
+    waiting, (problem,) = inbox.waiting()
+    assert [w.message.text for w in waiting] == ["good"]
+    assert "recursion" in problem
+
+
+def test_a_name_from_the_end_of_time_hides_no_message(inbox):
+    os.mkdir(inbox.path)
+    with open(os.path.join(inbox.path, f"{'9' * 20}-{'0' * 32}.json"), "w") as file:
+        file.write("x")
+    inbox.put(message(), NOW)
+    assert texts(inbox) == ["Hello"]
+
+
+def test_what_somebody_else_removed_is_removed(inbox):
+    inbox.put(message(), NOW)
+    (name,) = inbox.names()
+    os.unlink(os.path.join(inbox.path, name))
+    inbox.remove([name])
+    assert inbox.count() == 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from making import agent
 from playing import Player, says
 from test_talk import Clock, Office
+from turning import request
 
 from halo.errors import BusyError, UnknownNameError, UsageError
 from halo.records.artifacts import Binding, Reasoning
@@ -60,9 +61,7 @@ class Desk(Office):
         message = msgspec.structs.replace(typed(text, self.desk.now_ns()), sender=sender)
         chosen = choice or self.choose()
         named = choice is not None
-        return asyncio.run(
-            converse(self.desk, chosen, message, self.shown.append, frozen=False, named=named)
-        )
+        return asyncio.run(converse(self.desk, chosen, message, self.shown.append, frozen=False, named=named))
 
     def open(self, artifact):
         self.opened.append(artifact)
@@ -129,7 +128,19 @@ class TestReading:
 
     @pytest.mark.parametrize(
         "text",
-        ["status", " /status", "\t/new", "\n/stop", "/etc/hosts", "/stopping", "/status.", "a /stop", "", "/", "/42"],
+        [
+            "status",
+            " /status",
+            "\t/new",
+            "\n/stop",
+            "/etc/hosts",
+            "/stopping",
+            "/status.",
+            "a /stop",
+            "",
+            "/",
+            "/42",
+        ],
     )
     def test_all_else_is_a_message(self, text):
         assert read(text) is None
@@ -143,7 +154,9 @@ class TestReading:
         command = read("Start over: no, now", triggers=("start over:",))
         assert (command.name, command.word, command.rest) == ("reset", "start over:", "no, now")
 
-    @pytest.mark.parametrize("text", ["/stop it", "/help me", "/think hard", "/verbose maybe", "/context all"])
+    @pytest.mark.parametrize(
+        "text", ["/stop it", "/help me", "/think hard", "/verbose maybe", "/context all"]
+    )
     def test_what_it_does_not_take_is_refused_and_never_sent(self, text):
         with pytest.raises(UsageError):
             read(text)
@@ -282,7 +295,6 @@ class TestThinking:
         from halo.models.anthropic_wire import messages_body
         from halo.models.chat_wire import DEEPSEEK, OPENAI, chat_body
         from halo.models.gemini_wire import _generation_config
-        from turning import request
 
         asked = bound(Binding(provider, "m", temperature=0.5), level)
         call = msgspec.structs.replace(request(), binding=asked)
@@ -302,7 +314,9 @@ class TestThinking:
             case _:
                 found = _generation_config(asked, None)["thinkingConfig"]
                 off = {"thinkingBudget": 0}
-                expected = off if level == "off" else {"includeThoughts": True, "thinkingLevel": level.upper()}
+                expected = (
+                    off if level == "off" else {"includeThoughts": True, "thinkingLevel": level.upper()}
+                )
         assert found == expected
 
 
@@ -370,7 +384,9 @@ class TestNew:
         assert given == said if said else "Tell the tide of now." in given
 
     def test_a_part_that_several_names_have_is_no_guess(self, make_office):
-        office = make_office(MODELS.replace("aliases: {", "aliases: {quicker: {provider: openai, id: gpt-5}, "))
+        office = make_office(
+            MODELS.replace("aliases: {", "aliases: {quicker: {provider: openai, id: gpt-5}, ")
+        )
         office.say("Hello.", says("Hi."))
         before = office.folder.id
         with pytest.raises(UsageError, match="could be"):
@@ -546,8 +562,10 @@ class TestStop:
             choice = office.choose()
             show = office.shown.append
             message = typed("Tell me.", office.desk.now_ns())
-            turn = asyncio.create_task(converse(office.desk, choice, message, show, frozen=False, named=False))
-            while not choice.folder.read().open_turn:
+            turn = asyncio.create_task(
+                converse(office.desk, choice, message, show, frozen=False, named=False)
+            )
+            while not choice.folder.read().open_turn:  # noqa: ASYNC110  # it looks at a file
                 await asyncio.sleep(0.01)
             stop = typed("/stop", office.desk.now_ns())
             done = await enter(office.desk, choice, stop, show, named=False)
@@ -596,9 +614,7 @@ class TestStatus:
     def test_a_key_from_elsewhere_does_not_act_on_the_terminal(self, office):
         places = office.desk.builder.places
         target = office.choose().target
-        with begin(
-            office.sessions, places.home, office.desk.now_ns, target, "cli", Relation(key="\x1b[2J")
-        ):
+        with begin(office.sessions, places.home, office.desk.now_ns, target, "cli", Relation(key="\x1b[2J")):
             pass
         assert "key: \\x1b[2J" in office.say("/status").text
 

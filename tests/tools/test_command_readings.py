@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from making import examples
 
 from halo.records.policies import PolicyRule
 from halo.tools.command_readings import ANYTHING, Reading, may_fit, readings
@@ -138,7 +139,7 @@ _LINES = st.recursive(
 
 
 @given(_LINES)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_spelling_of_a_denied_command_is_allowed(line):
     assert said(line) in ("ask", "deny")
 
@@ -212,7 +213,7 @@ def _pushes(shell, line, bench):
     st.sampled_from(_STARTS),
     st.lists(st.tuples(st.integers(0, 12), st.sampled_from(_TOKENS), st.booleans()), max_size=4),
 )
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_no_line_that_is_allowed_comes_to_a_denied_command_in_a_real_shell(bench, start, changes):
     parts = list(start)
     for at, token, replace in changes:

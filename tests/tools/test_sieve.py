@@ -9,6 +9,7 @@ import pytest
 import regex
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from making import examples
 
 from halo.files.roots import ConfinedRoot
 from halo.tools import grep, sieve
@@ -93,7 +94,9 @@ DATA = st.one_of(
 
 
 @needs_rg
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(PATTERNS, st.lists(DATA, min_size=1, max_size=7), st.integers(1, 4))
 @example("^$", [b"", b"\n", b"a"], 4)
 @example("a$", [b"a", b"b\na", b"a\r\n", b"a\n"], 4)
@@ -113,7 +116,7 @@ def test_equal_output_with_and_without(tmp_path_factory, early, monkeypatch, pat
 
 
 @needs_rg
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(PATTERNS, st.lists(DATA, min_size=1, max_size=30))
 def test_no_file_that_matches_is_held_back(pattern, contents):
     compiled = _valid(pattern)
