@@ -1,6 +1,7 @@
 """`halo chat`: a conversation at a terminal, or one line of stdin after the other."""
 
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -124,13 +125,14 @@ async def _on_terminal(desk: "Desk", choice: "Choice", access: "Access", *, name
         screen.line(answer.text, dim=False)
 
     desk.ask = prompt.ask
-    talk = Talk(desk, choice, screen.show, screen.line, answered, named=named, access=access)
+    talk = Talk(desk, choice, screen.show, screen.line, answered, screen.over, named=named, access=access)
     conversation = conversation_of(choice)
     screen.footer.begin(choice.target.agent, conversation)
     screen.set_verbose(conversation.standing.settings.get("verbose", ""))
     try:
         await prompt.run(talk)
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one more Ctrl-C must not cut the end short
         await talk.leave()
         prompt.flush()
     if talk.choice.folder is not None:
@@ -162,7 +164,12 @@ async def _by_lines(desk: "Desk", choice: "Choice", access: "Access", *, named: 
     def own() -> str:
         return talk.choice.folder.id if talk.choice.folder is not None else ""
 
-    talk = Talk(desk, choice, Foreground(progress.show, own), tell, answered, named=named, access=access)
+    def over(reason: str) -> None:
+        if reason not in ("done", "error"):
+            tell(f"ended: {reason}")
+
+    show = Foreground(progress.show, own)
+    talk = Talk(desk, choice, show, tell, answered, over, named=named, access=access)
     try:
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):
             text = line.decode("utf-8", "replace").rstrip("\r\n")

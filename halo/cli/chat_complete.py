@@ -117,11 +117,14 @@ def _ignored(workspace: str, paths: list[str]) -> frozenset[str]:
     """Return which of the paths git ignores; none where there is no git, or no repository."""
     if not paths:
         return frozenset()
-    data = b"\0".join(path.encode("utf-8", "surrogateescape") for path in paths)
+    # `./`, for what begins with a colon is more than a name to this command, which takes none literally.
+    data = b"\0".join(f"./{path}".encode("utf-8", "surrogateescape") for path in paths)
+    ask = ("--no-literal-pathspecs", "check-ignore", "-z", "--stdin")
     try:
-        answer = call_git(workspace, "check-ignore", "-z", "--stdin", data=data, seconds=_PATIENCE)
+        answer = call_git(workspace, *ask, data=data, seconds=_PATIENCE)
     except (HaloError, OSError):
         return frozenset()
     if answer.code not in (0, 1):
         return frozenset()
-    return frozenset(p.decode("utf-8", "surrogateescape") for p in answer.out.split(b"\0") if p)
+    found = (p.decode("utf-8", "surrogateescape") for p in answer.out.split(b"\0") if p)
+    return frozenset(path.removeprefix("./") for path in found)

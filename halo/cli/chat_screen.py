@@ -67,10 +67,11 @@ class Screen:
             return
         match event:
             case Began():
+                self.over("")
                 self.footer.began(event)
             case TextDelta():
                 self._print(self._stream.add(event.text))
-            case MessageAdded() | TurnEnded():
+            case MessageAdded():
                 self._print(self._stream.end())
             case Retrying():
                 self._stream.end()
@@ -79,9 +80,15 @@ class Screen:
         for line in self._following.lines(event):
             self.line(line)
         if isinstance(event, TurnEnded):
-            self.footer.running = False
-            if event.reason != "done":
-                self.line(f"ended: {event.reason}")
+            self.over(event.reason)
+        self._changed()
+
+    def over(self, reason: str) -> None:
+        """Take in that the turn is over; `reason` is empty where it is not known."""
+        self._print(self._stream.end())
+        if self.footer.running and reason not in ("", "done"):
+            self.line(f"ended: {reason}")
+        self.footer.running = False
         self._changed()
 
     def _show_other(self, session: str, event: TurnEvent | Began) -> None:

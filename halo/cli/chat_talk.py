@@ -30,8 +30,8 @@ _SECONDS = 2.0  # that a turn has to end when its user leaves
 class Talk:
     """One conversation. `show` is told what happens in which session, `tell` what the user should know.
 
-    `answered` gets the answers of commands. `named`: the user named the session, so that no rule ends it.
-    Use it in one event loop, and `leave` at the end.
+    `answered` gets the answers of commands, `over` the reason for which a turn has ended. `named`: the user
+    named the session, so that no rule ends it. Use it in one event loop, and `leave` at the end.
     """
 
     def __init__(
@@ -41,12 +41,13 @@ class Talk:
         show: ShowIn,
         tell: Callable[[str], None],
         answered: Callable[[Answer], None],
+        over: Callable[[str], None],
         *,
         named: bool,
         access: Access,
     ) -> None:
         self.desk, self.choice = desk, choice
-        self._show, self._tell, self._answered = show, tell, answered
+        self._show, self._tell, self._answered, self._over = show, tell, answered, over
         self._named, self._access = named, access
         self._engine = Engine(desk, self._shown)
         self._work: asyncio.Task[None] | None = None
@@ -160,14 +161,23 @@ class Talk:
         if done.answer is not None:
             self._answered(done.answer)
         if done.message is not None:
-            await self._run(self._engine.run(self.choice, done.message))
+            await self._reply(done.message)
 
     async def _say(self, message: Incoming) -> None:
         done = admit(self.desk, self.choice, message, named=self._named)
         self.choice = done.choice
         for notice in done.notices:
             self._tell(notice)
-        await self._run(self._engine.run(self.choice, message))
+        await self._reply(message)
+
+    async def _reply(self, message: Incoming) -> None:
+        """Run the turn of a message, and whatever it sets going."""
+        reason = "error"
+        try:
+            reply = await self._run(self._engine.run(self.choice, message))
+            reason = reply.reason if reply is not None else "interrupted"
+        finally:
+            self._over(reason)
 
     async def _run(self, turn: Coroutine[Any, Any, _T]) -> _T | None:
         """Run what `interrupt` may break off, and return what it came to; None if it was broken off."""

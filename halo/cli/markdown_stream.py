@@ -59,9 +59,7 @@ def safe(text: str) -> str:
 
 def rendered(text: str, width: int) -> str:
     """Render Markdown of a stranger for a terminal, with its colours; every line of it is there."""
-    from rich.padding import Padding
-
-    return _printed(Padding(_markdown(safe(text)), (0, 0, 1, 0)), width)
+    return _printed(_markdown(safe(text)), width) + "\n"
 
 
 def preview(text: str, width: int, height: int) -> str:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from halo.sessions.reply import Reply
     from halo.sessions.taping import Tape
 
+# Of a session that came with the folder, the log of a worker may be a link.
+_LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
 
 @click.command("run")
 @workspace_option
@@ -174,25 +177,39 @@ def _detach(
     """Put the message into the session's inbox, and start a process that takes it."""
     import subprocess
 
+    from halo.models.catalogue import cache_dir
     from halo.sessions.choice import choose
-    from halo.sessions.find import sessions_folder
+    from halo.sessions.commands.doing import admit
+    from halo.sessions.commands.reading import read_command
+    from halo.sessions.derived import read_header
+    from halo.sessions.desk import Desk
+    from halo.sessions.find import begun_here, sessions_folder
     from halo.sessions.inbox.folder import Inbox
     from halo.sessions.inbox.marks import mark
-    from halo.sessions.talk import typed
+    from halo.sessions.talk import OWNER, typed
+    from halo.workspace.settings.general import read_general
 
     builder = open_builder(workspace)
+    triggers = read_general(builder.places.tree()).session.reset_triggers
+    if (command := read_command(message, OWNER, triggers)) is not None:
+        raise UsageError(f"--detach leaves a turn to another process, and {command.word} is a command")
     sessions, home = sessions_folder(builder.places.halo), builder.places.home
     choice = choose(sessions, agent, "cli", home=home, named=session, new=new, access=access)
-    for notice in choice.notices:
-        click.echo(notice, err=True)
+    if choice.folder is not None and not begun_here(read_header(choice.folder), home):
+        raise UsageError(
+            f"session {choice.folder.id} was begun elsewhere, and no other process goes on in it by itself",
+            hint=f"without --detach: halo run -s {choice.folder.id}",
+        )
     builder.ensure(choice.target)  # what cannot start is told to whoever is here
-    folder = choice.folder
+    now = time.time_ns()
+    desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
+    admitted = admit(desk, choice, typed(message, now, access=access or "full"), named=session is not None)
+    for notice in (*choice.notices, *admitted.notices):
+        click.echo(notice, err=True)
+    choice, folder = admitted.choice, admitted.choice.folder
     if folder is None:
         with choice.open(time.time_ns) as opened:
             folder = opened.folder
-    now = time.time_ns()
-    Inbox(folder.path).put(typed(message, now, access=access or "full"), now)
-    mark(sessions, folder.id)
     worker = [
         sys.executable,
         "-m",
@@ -205,7 +222,10 @@ def _detach(
         folder.id,
     ]
     nowhere = subprocess.DEVNULL
-    with open(os.path.join(folder.path, "worker.log"), "ab") as log:
+    with open(os.open(os.path.join(folder.path, "worker.log"), _LOG, 0o644), "ab") as log:
+        assert admitted.message is not None  # noqa: S101  # it is no command
+        Inbox(folder.path).put(admitted.message, now)
+        mark(sessions, folder.id)
         subprocess.Popen(  # this very program
             worker, stdin=nowhere, stdout=log, stderr=log, start_new_session=True
         )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from halo.cli.markdown_stream import safe
 from halo.files.visible import visible
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _ABOUT = ("command", "path", "pattern", "url", "skill_id", "agent_id", "message"
 class Progress:
     """Follows a turn. `words`: the answer is printed as it comes, and each message ends its line.
 
-    `following` says the rest.
+    On a terminal nothing in it acts. `following` says the rest.
     """
 
     def __init__(self, *, words: bool) -> None:
@@ -37,7 +38,7 @@ class Progress:
         from halo.records.events import MessageAdded
 
         if self._words and isinstance(event, TextDelta):
-            sys.stdout.write(event.text)
+            sys.stdout.write(safe(event.text) if sys.stdout.isatty() else event.text)
             sys.stdout.flush()
         if self._words and isinstance(event, MessageAdded):
             text = event.message.text
@@ -45,7 +46,7 @@ class Progress:
                 sys.stdout.write("\n")
                 sys.stdout.flush()
         for line in self.following.lines(event):
-            _tell(line)
+            _tell(safe(line))
 
 
 class Following:

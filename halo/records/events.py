@@ -296,8 +296,8 @@ class ReportSent(msgspec.Struct, frozen=True, omit_defaults=True):
 class AnswerTaken(msgspec.Struct, frozen=True, omit_defaults=True):
     """`answer.taken`: the answer of `session` is the result of the call that runs.
 
-    Messages with these `ids` would say the same once more, and are not taken. It counts when the result of the
-    call is recorded.
+    Messages with these `ids` would say the same once more, and are not taken. It counts when the result of
+    the call is recorded.
     """
 
     session: str

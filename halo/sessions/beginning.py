@@ -1,9 +1,12 @@
 """Begins sessions: the folder, the sealed first event."""
 
+import os
 import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
+from halo.files.locks import FileLock, hold
+from halo.files.regular import refuse_links
 from halo.files.seal import machine_key
 from halo.records.events import SessionCreated, SessionTarget
 from halo.records.origins import Origin
@@ -11,6 +14,9 @@ from halo.records.targets import AgentTarget
 from halo.sessions.find import session_seal
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.ids import new_session_id
+
+_LOCK = "beginning.lock"
+_PATIENCE = 30.0  # seconds: what is done meanwhile takes moments
 
 
 class Relation(NamedTuple):
@@ -24,6 +30,15 @@ class Relation(NamedTuple):
     reason: str = ""
     turns: int = 0
     source: Origin | None = None
+
+
+def one_at_a_time(sessions: str) -> FileLock:
+    """Hold this while you look for the session of a key, and begin it where there is none.
+
+    Else two processes that look at the same time both begin one. `sessions` is the `.halo/sessions` folder.
+    """
+    refuse_links(sessions)
+    return hold(os.path.join(sessions, _LOCK), what="the beginning of another session", timeout=_PATIENCE)
 
 
 def begin(

@@ -84,6 +84,12 @@ def session_seal(key: bytes, session_id: str) -> str:
     return seal(key, f"session {session_id}".encode())
 
 
+def begun_here(header: Header | None, home: str) -> bool:
+    """Tell whether a session was begun on this machine, and has not come with the folder."""
+    key = machine_key(home)
+    return header is not None and key is not None and header.seal == session_seal(key, header.id)
+
+
 def newest(sessions: str, agent: str, origin: str, home: str) -> Newest:
     """Find the newest session that `origin` began with `agent`, here (`home` is Halo's home).
 
@@ -91,7 +97,6 @@ def newest(sessions: str, agent: str, origin: str, home: str) -> Newest:
     is passed over, and told of; and so is one that was begun elsewhere and came with the folder: what stands
     in it, somebody else said.
     """
-    key = machine_key(home)
     damaged: list[str] = []
     for session_id in candidates(sessions, {"agent": agent, "origin": origin}, free=_FREE):
         folder = SessionFolder(sessions, session_id)
@@ -106,7 +111,7 @@ def newest(sessions: str, agent: str, origin: str, home: str) -> Newest:
             damaged.append(f"{session_id} (its beginning is lost)")
         elif header.agent != agent or header.origin != origin or header.settings.get("archived"):
             continue
-        elif key is None or header.seal != session_seal(key, session_id):
+        elif not begun_here(header, home):
             damaged.append(f"{session_id} (begun elsewhere; -s {session_id} goes on in it)")
         else:
             return Newest(folder, header, _passed_over(damaged))

@@ -2,13 +2,15 @@
 
 import datetime as dt
 import secrets
+from collections.abc import Iterable
 
 from halo.errors import UnknownNameError
+from halo.records.channels import channel_name
 from halo.records.incoming import FORMAT, Incoming, Interrupt, Sender
 from halo.records.targets import Access, AgentTarget
-from halo.sessions.beginning import Relation, begin
+from halo.sessions.beginning import Relation, begin, one_at_a_time
 from halo.sessions.choice import choose
-from halo.sessions.commands.rollover import roll_over
+from halo.sessions.commands.rollover import finished, roll_over
 from halo.sessions.desk import Desk
 from halo.sessions.find import sessions_folder
 from halo.sessions.folder import SessionFolder
@@ -18,6 +20,7 @@ from halo.sessions.inbox.marks import mark
 from halo.sessions.routing.addressing import address
 from halo.sessions.routing.finding import sessions_of
 from halo.sessions.routing.inbound import Inbound, origin_of
+from halo.sessions.routing.known import Known
 from halo.sessions.routing.route import Route, route
 from halo.sessions.sending import Sent
 from halo.workspace.agents import list_agents
@@ -40,14 +43,15 @@ def receive(
     agents = list_agents(desk.tree)
     if agent not in agents:
         raise UnknownNameError.of("agent", agent, agents)
-    places = desk.builder.places
-    sessions = sessions_folder(places.halo)
-    settings = read_general(desk.tree).session
-    key = address(settings, agent, inbound).key
-    there = sessions_of(sessions, places.home, key)
-    now = dt.datetime.fromtimestamp(desk.now_ns() / 1e9, dt.UTC)
-    found = route(settings, agent, inbound, there.rows, now, zone=desk.zone_name())
-    folder = _session(desk, sessions, found, agent)
+    sessions = sessions_folder(desk.builder.places.halo)
+    name = f"channel:{channel_name(inbound.channel)}:{inbound.account}:{message_id}" if message_id else ""
+    name = name or secrets.token_hex(16)
+    with one_at_a_time(sessions):
+        found, there = _routed(desk, sessions, agent, inbound)
+        before = _taken_before(sessions, there, name) if message_id else None
+        if before is not None:
+            return Sent(before, name, new=False, begun=False), found
+        folder = _session(desk, sessions, found, agent)
     sender = Sender(
         "event" if inbound.event else "user",
         id=inbound.peer,
@@ -56,27 +60,45 @@ def receive(
         owner=inbound.authorised,
     )
     ns = desk.now_ns()
-    name = f"channel:{found.origin.provider}:{inbound.account}:{message_id}" if message_id else ""
-    name = name or secrets.token_hex(16)
-    new = name not in folder.read().standing.taken
-    if new:
-        message = Incoming(
-            FORMAT, name, timestamp(ns), found.text, sender, interrupt, origin=origin_of(inbound)
-        )
-        new = Inbox(folder.path).put(message, ns)
-        mark(sessions, folder.id)
+    message = Incoming(FORMAT, name, timestamp(ns), found.text, sender, interrupt, origin=origin_of(inbound))
+    new = Inbox(folder.path).put(message, ns)
+    mark(sessions, folder.id)
     return Sent(folder, name, new, found.action != "continue"), found
+
+
+def _routed(desk: Desk, sessions: str, agent: str, inbound: Inbound) -> tuple[Route, tuple[Known, ...]]:
+    settings = read_general(desk.tree).session
+    key = address(settings, agent, inbound).key
+    there = sessions_of(sessions, desk.builder.places.home, key).rows
+    now = dt.datetime.fromtimestamp(desk.now_ns() / 1e9, dt.UTC)
+    return route(settings, agent, inbound, there, now, zone=desk.zone_name()), there
+
+
+def _taken_before(sessions: str, there: Iterable[Known], name: str) -> SessionFolder | None:
+    """Return the session that has this message, be it the last one of its key or the one before.
+
+    A channel that was not told in time delivers it again, perhaps when the session has been ended since.
+    """
+    newest = sorted((row.id for row in there), reverse=True)[:2]
+    for folder in (SessionFolder(sessions, session_id) for session_id in newest):
+        waiting = Inbox(folder.path).waiting()[0]  # first: a message leaves it when it is in the log
+        if any(each.message.id == name for each in waiting) or name in folder.read().standing.taken:
+            return folder
+    return None
 
 
 def _session(desk: Desk, sessions: str, found: Route, agent: str) -> SessionFolder:
     home = desk.builder.places.home
     if found.action == "continue":
         return SessionFolder(sessions, found.session)
-    if found.action == "rollover":
+    if found.previous:
         choice = choose(sessions, None, "channel", home=home, named=found.previous, new=False)
-        begun = roll_over(desk, choice, found.reset.reason, found.reset.inputs)
-        if begun.folder is not None:
-            return begun.folder
+        if found.action == "rollover":
+            choice = roll_over(desk, choice, found.reset.reason, found.reset.inputs)
+        else:
+            choice = finished(desk, choice)  # a process may have died between the end of one and the next
+        if choice.folder is not None and choice.folder.id != found.previous:
+            return choice.folder
     relation = Relation(key=found.key.text, source=found.origin)
     with begin(sessions, home, desk.now_ns, AgentTarget(agent), "channel", relation) as session:
         return session.folder

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from halo.errors import UnknownNameError, UsageError
 from halo.records.incoming import FORMAT, Incoming, Interrupt, Sender
 from halo.records.targets import AgentTarget
-from halo.sessions.beginning import Relation, begin
-from halo.sessions.delegation.answers import Outcome, outcome_of
+from halo.sessions.beginning import Relation, begin, one_at_a_time
+from halo.sessions.delegation.answers import Awaited, Outcome
 from halo.sessions.desk import Desk
 from halo.sessions.find import find_session, is_session_id, sessions_folder
 from halo.sessions.folder import SessionFolder
@@ -39,7 +39,8 @@ def send(desk: Desk, named: str, text: str, *, interrupt: Interrupt, message_id:
     `UsageError` for a session that is archived, `BusyError` for a full inbox, and OSError.
     """
     sessions = sessions_folder(desk.builder.places.halo)
-    folder, begun = _addressed(desk, sessions, named)
+    with one_at_a_time(sessions):
+        folder, begun = _addressed(desk, sessions, named)
     now = desk.now_ns()
     sender = Sender("user", owner=True)
     name = f"sent:{message_id}" if message_id else secrets.token_hex(16)
@@ -75,8 +76,9 @@ async def outcome(sent: Sent, seconds: float) -> Outcome:
     """Wait until the turn that takes the message is over, for so many seconds at most."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
+    awaited = Awaited(sent.folder, sent.id)
     while True:
-        found = outcome_of(sent.folder, sent.id)
+        found = awaited.look()
         if found.ended or loop.time() >= until:
             return found
         await asyncio.sleep(min(_EVERY, max(0.0, until - loop.time())))

@@ -37,14 +37,13 @@ class Standing:
     `settings` is what was set and not taken back, by name. `taken` holds the ids of all messages that came
     out of the inbox, or would say what a call returned already. `interacted_at` is when a person wrote last
     (ISO 8601): what timers and other sessions write does not count. `children` are the sessions that were
-    started from here, by id; `heard` those of whom a report was taken. `told` holds the ids of what was sent
-    to others, `report` is the last report of this session, `report_turn` the turn before it. `origin` is where
-    its messages come from now. `sources` are
-    those of the last turn's message, and of the turn before where that gave way to it; `said` is the text of
-    the model's last message in it, whatever the history is shortened to. `successor` is where messages of its
-    key go since a rollover.
-    `flushed`: notes were made, or skipped, since messages were last left out of the history; `failed_at` are
-    its tokens when no summary could be made since.
+    started from here, by id; `heard` those of whom a report was taken, or an answer. `told` holds the ids of
+    what was sent to others; `report` is the last report of this session, `report_turn` the turn before it.
+    `origin` is where its messages come from now. `sources` are those of the last turn's message, and of the
+    turn before where that gave way to it; `said` is the text of the model's last message in it, whatever the
+    history is shortened to. `successor` is where messages of its key go since a rollover. `flushed`: notes
+    were made, or skipped, since messages were last left out of the history; `failed_at` are its tokens when no
+    summary could be made since.
     """
 
     def __init__(self) -> None:
@@ -132,4 +131,5 @@ class Standing:
         """Take in the result of a call: an answer that it returned is taken, unless nobody got to see it."""
         for answer in self._returning if not added.mended else ():
             self.taken.update(answer.ids)
+            self.heard.add(answer.session)
         self._returning = []

@@ -40,14 +40,15 @@ async def talk(desk: Desk, choice: Choice, message: str, show: Show, *, frozen: 
     Artifacts, slot values and model come first: what cannot start leaves no trace in a session. Cancelling
     ends the turn as `interrupted`, with the text so far; errors end it as `error` and are raised again.
     """
-    engine = Engine(desk, Foreground(show), frozen=frozen)
+    engine = Engine(desk, Foreground(show, _id_of(choice)), frozen=frozen)
     return await engine.run(choice, typed(message, desk.now_ns()))
 
 
 class Foreground:
     """Shows what happens in the session that a user talks in, and of others only when they begin and end.
 
-    `own` names that session; left out, it is the first one of which something is shown.
+    `own` names that session; left out, it is the first one of which something is shown, as of a new one, that
+    has started no others.
     """
 
     def __init__(self, show: Show, own: Callable[[], str] | None = None) -> None:
@@ -65,6 +66,12 @@ class Foreground:
         elif isinstance(event, TurnEnded):
             more = f": {event.error}" if event.error else ""
             self._show(Notice(f"session {session}: {event.reason}{more}"))
+
+
+def _id_of(choice: Choice) -> Callable[[], str] | None:
+    """Return what names the chosen session; None for a new one."""
+    folder = choice.folder
+    return None if folder is None else lambda: folder.id
 
 
 def run_typed(
@@ -86,7 +93,7 @@ async def converse(
     if done.message is None:
         assert done.answer is not None  # noqa: S101  # a command has one or the other
         return done.answer
-    engine = Engine(desk, Foreground(show), frozen=frozen)
+    engine = Engine(desk, Foreground(show, _id_of(done.choice)), frozen=frozen)
     return await engine.run(done.choice, done.message)
 
 

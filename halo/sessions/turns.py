@@ -99,8 +99,11 @@ async def take_turn(
     *,
     aside: Aside,
     recorded: Callable[[], None],
+    waited: frozenset[str] = frozenset(),
 ) -> Reply:
     """Run one turn. Every record is on disk before it goes on; `recorded` is called when its messages are.
+
+    `waited` are the files of messages that waited before and are for a later turn: they interrupt nothing.
 
     Cancelling ends the turn as `interrupted`, with the text so far; errors end it as `error` and are raised
     again. A message that interrupts it, and a wish to stop, end it as `gave_way` and `stopped`.
@@ -124,7 +127,7 @@ async def take_turn(
     session.append(message_of(prepared.messages, prepared.said, values))
     recorded()
     progress = Progress()
-    attention = Attention(session.folder, session.conversation.standing.taken)
+    attention = Attention(session.folder, session.conversation.standing.taken, waited)
 
     async def run() -> None:
         show(Began.of(session, artifact))

@@ -76,7 +76,10 @@ def _read(shelf: Shelf, named: str) -> tuple[str, bytes]:
         if masked(real, shelf.hidden) or masked(path, shelf.hidden):
             raise TreeError("it is kept from models")
 
-    return path, shelf.root.read(path, LARGEST, admit)
+    data = shelf.root.read(path, LARGEST + 1, admit)
+    if len(data) > LARGEST:
+        raise TreeError(f"it has more than {LARGEST:,} bytes")
+    return path, data
 
 
 def _block(path: str, text: str) -> str:

@@ -1,6 +1,7 @@
 """`halo send`, `halo worker`, `halo run --detach`: messages between processes, with a scripted provider."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -200,6 +201,46 @@ def test_a_detached_turn_goes_on_by_itself(ws, scripted):
     code, out, _ = done(halo(ws, "run", "Go on."))
     assert out == "And on.\n"
     assert texts(folder)[2:] == ["Go on.", "And on."]
+
+
+def test_a_detached_turn_beside_a_worker_is_run_once(ws, scripted):
+    worker = halo(ws, "worker")
+    try:
+        until((ws.halo / "sessions" / "waiting").exists)
+        scripted.says_chat(chat("Done apart."), END)
+        code, out, err = done(halo(ws, "run", "--detach", "Do it."))
+        assert code == 0, err
+        folder = SessionFolder(str(ws.halo / "sessions"), out.strip())
+        until(lambda: data(folder, TurnEnded))
+        worker.send_signal(signal.SIGTERM)
+        done(worker)
+    finally:
+        worker.kill()
+    assert texts(folder) == ["Do it.", "Done apart."]
+    assert len(scripted.requests) == 1
+
+
+def test_nothing_is_detached_into_a_session_that_came_with_the_folder(ws):
+    done(halo(ws, "send", "agent:default:main", "Hello"))
+    (folder,) = folders(ws)
+    for key in ws.home.rglob("machine.key"):
+        key.write_bytes(b"x" * 32)  # as if it had been begun elsewhere
+    code, _, err = done(halo(ws, "run", "--detach", "-s", folder.id, "Do it."))
+    assert code == 2
+    assert "was begun elsewhere" in err
+    assert Inbox(folder.path).count() == 1
+
+
+def test_the_log_of_a_detached_turn_is_no_way_out(ws, tmp_path):
+    done(halo(ws, "send", "agent:default:main", "Hello"))
+    (folder,) = folders(ws)
+    (tmp_path / "precious").write_text("as it was")
+    os.symlink(tmp_path / "precious", os.path.join(folder.path, "worker.log"))
+    code, _, err = done(halo(ws, "run", "--detach", "-s", folder.id, "Do it."))
+    assert code != 0
+    assert "worker.log" in err
+    assert (tmp_path / "precious").read_text() == "as it was"
+    assert Inbox(folder.path).count() == 1
 
 
 def test_what_detaching_cannot_take_along_is_refused(ws):

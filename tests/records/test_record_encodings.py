@@ -194,6 +194,7 @@ def test_every_type_has_one_name():
         "delivery",
         "memory.flushed",
         "compaction.failed",
+        "answer.taken",
     }
 
 

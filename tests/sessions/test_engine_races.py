@@ -363,7 +363,9 @@ class TestInterrupts:
             return stamp(inbox)
 
         monkeypatch.setattr(Inbox, "stamp", shaky)
-        reply = desk.run(Putting(desk, [lambda: desk.put("now", interrupt="hard")], None, says("Here.")), "Go.")
+        reply = desk.run(
+            Putting(desk, [lambda: desk.put("now", interrupt="hard")], None, says("Here.")), "Go."
+        )
         assert reply.text == "Here."
 
 
@@ -483,21 +485,19 @@ def test_a_log_that_cannot_be_read_keeps_no_parent_waiting(office):
     assert office.run_team(says("Alone."), text="How is it?").text == "Alone."
 
 
-
-
 class TestWorkers:
     """A worker beside others, and beside what fails."""
 
     def test_what_a_process_runs_itself_is_not_offered_to_workers(self, office):
+        office.ws.write({".halo/settings.yaml": ONE_AT_A_TIME})
         seen = []
 
-        def look(request):
-            del request
-            seen.append(marked(office.sessions))
-            return says("Ready.")
+        def look(_request):  # the child waits for its slot
+            seen.append((marked(office.sessions), Inbox(office.at(office.child().id).path).count()))
+            return says("ok")
 
-        office.run_team(start(), says("ok"), look, worker=[look])
-        assert seen == [[], []]
+        office.run_team(start(), look, says("noted"), worker=[says("Ready.")])
+        assert seen == [([], 1)]
 
     def test_a_session_whose_turn_cannot_begin_is_tried_again_later_and_later(self, desk):
         desk.run(Player(says("Hello.")))
@@ -512,7 +512,7 @@ class TestWorkers:
             nonlocal now
             desk.desk.adapter = adapter
             engine = Engine(desk.desk, lambda _session, _event: None)
-            worker = Worker(engine, desk.desk.builder.places.home, desk.told.append, lambda: now)
+            worker = Worker(engine, desk.sessions, desk.told.append, lambda: now)
             for now in range(200):  # noqa: B020  # the clock of the worker
                 await worker.drain()
 
@@ -532,7 +532,7 @@ class TestWorkers:
             now = time.monotonic()
             engine = desk.engine(Player(says("Yes.")))
             clock = iter(range(0, 100_000, 30))
-            worker = Worker(engine, desk.desk.builder.places.home, str, lambda: now + next(clock))
+            worker = Worker(engine, desk.sessions, str, lambda: now + next(clock))
             stop = asyncio.Event()
             running = asyncio.create_task(worker.run(stop))
             while Inbox(desk.folder.path).count():
@@ -555,7 +555,7 @@ class TestWorkers:
 
         async def go():
             engine = desk.engine(Player())
-            await Worker(engine, desk.desk.builder.places.home, str, time.monotonic).drain(["../kept.txt"])
+            await Worker(engine, desk.sessions, str, time.monotonic).drain(["../kept.txt"])
 
         with pytest.raises(UnknownNameError):
             asyncio.run(go())

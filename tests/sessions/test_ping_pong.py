@@ -207,7 +207,9 @@ def test_an_answer_to_another_session_is_no_report_to_the_parent(pair):
         return says("Done.")
 
     pair.work(
-        pair.ann, ann=[start("bob"), says("ok"), says("noted")], bob=[asked_meanwhile, says("Both."), says("x")]
+        pair.ann,
+        ann=[start("bob"), says("ok"), says("noted")],
+        bob=[asked_meanwhile, says("Both."), says("x")],
     )
     assert [t for t in pair.texts(pair.ann) if t.startswith("[Report") and "Both." in t]
 

@@ -53,7 +53,11 @@ class TestADefinition:
             ({"command": ["a", "b\0"]}, 5, "NUL cannot stand in a command"),
             ({**FILES, "env": {"A B": "c"}}, 6, "'A B' is not a variable of an environment"),
             ({**FILES, "envv": {}}, 6, "unknown key 'envv' in general.mcp.servers.s"),
-            ({**FILES, "call_seconds": 0}, 6, "general.mcp.servers.s.call_seconds: expected a number above 0"),
+            (
+                {**FILES, "call_seconds": 0},
+                6,
+                "general.mcp.servers.s.call_seconds: expected a number above 0",
+            ),
             ({"url": "https://h", "headers": {"Host": "x"}}, 6, "Host is set by the protocol"),
             (
                 {"url": "https://h", "headers": {"mcp-session-id": "x"}},

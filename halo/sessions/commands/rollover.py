@@ -68,10 +68,11 @@ def roll_over(desk: Desk, choice: Choice, reason: str, inputs: dict[str, str], m
                 f"session {old.folder.id} was started by an agent, for one task: nothing follows it",
                 hint=f"begin one of your own: -n -a {created.target.agent}",
             )
-        new_id = new_session_id(desk.now_ns(), secrets.token_bytes(6))
-        given = {**inputs, **({_MODEL: model} if model else {})}
-        old.append(SessionRolledOver(new_id, reason, given), turn=0)
-        write_derived(old.folder, old.conversation)
+        if old.conversation.standing.successor is None:  # else somebody was quicker
+            new_id = new_session_id(desk.now_ns(), secrets.token_bytes(6))
+            given = {**inputs, **({_MODEL: model} if model else {})}
+            old.append(SessionRolledOver(new_id, reason, given), turn=0)
+            write_derived(old.folder, old.conversation)
         conversation = old.conversation
     return _begun(desk, choice, conversation)
 

@@ -69,7 +69,9 @@ def answer_text(conversation: Conversation) -> str:
     if ended is None or ended.reason in ("gave_way", "stopped") or conversation.standing.stopped:
         return ""
     text = final_text(conversation)
-    broken_off = ended.reason in ("error", "interrupted") or (not text and ended.reason not in ("done", "silent"))
+    broken_off = ended.reason in ("error", "interrupted") or (
+        not text and ended.reason not in ("done", "silent")
+    )
     return f"[No answer: {status_of(conversation)}]" if broken_off else text
 
 

@@ -64,7 +64,9 @@ class _Out:
                 # No bound: what was asked for must arrive.
                 Inbox(folder.path).put(message, self._desk.now_ns(), bound=None)
             except (OSError, HaloError) as error:
-                self._problems.append(f"session {to} cannot be told of session {self._session.folder.id}: {error}")
+                self._problems.append(
+                    f"session {to} cannot be told of session {self._session.folder.id}: {error}"
+                )
                 return
             self._wake.append(to)
         self._session.append(ReportSent(to if there else "", message.id, status))

@@ -16,7 +16,6 @@ from halo.sessions.find import sessions_folder
 from halo.sessions.folder import OpenSession
 from halo.sessions.ids import new_session_id, timestamp
 from halo.sessions.inbox.folder import Inbox
-from halo.sessions.inbox.marks import mark
 from halo.sessions.routing.key import SessionKey
 from halo.tools.base import ToolFailure, brief
 from halo.workspace.locate import relative_directory
@@ -85,7 +84,6 @@ def start_child(desk: Desk, parent: OpenSession, task: Task, access: Access) -> 
         now = desk.now_ns()
         message = Incoming(FORMAT, f"task:{child_id}", timestamp(now), task.message, sender)
         Inbox(session.folder.path).put(message, now)
-    mark(sessions, child_id)
     return child_id
 
 

@@ -31,7 +31,6 @@ from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.ids import month_of, timestamp
 from halo.sessions.inbox.control import request_stop
 from halo.sessions.inbox.folder import Inbox
-from halo.sessions.inbox.marks import mark
 from halo.tools.base import Surroundings, Tool, ToolFailure, brief
 from halo.workspace.settings.delegation import DelegationSettings
 
@@ -197,7 +196,6 @@ class _Calls:
                 new = Inbox(folder.path).put(message, now)
             except BusyError as error:
                 raise ToolFailure(f"{error.message}; try again when it has taken some") from None
-            mark(self._runner.sessions, folder.id)
         self._runner.wake(folder.id)
         wait = min(arguments.get("wait_seconds", _WAIT), _LONGEST_WAIT)
         outcome = await self._answer(folder, name, wait) if wait else Outcome()

@@ -109,6 +109,7 @@ class Holding:
                         prepared,
                         show,
                         recorded=partial(inbox.remove, names),
+                        waited=frozenset(waiting) - frozenset(names),
                         aside=aside,
                     )
             finally:

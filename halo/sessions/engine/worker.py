@@ -2,19 +2,22 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 
 from halo.errors import LogError
-from halo.files.seal import machine_key
 from halo.sessions.derived import read_header
 from halo.sessions.engine.engine import Engine
-from halo.sessions.find import session_ids, session_seal
+from halo.sessions.engine.unfinished import unfinished_sessions
+from halo.sessions.find import begun_here, find_session, session_ids
 from halo.sessions.folder import SessionFolder
 from halo.sessions.inbox.control import NAME as STOP
 from halo.sessions.inbox.folder import FOLDER as INBOX
 from halo.sessions.inbox.marks import marked, marks_folder, unmark
 
 _TICK = 5.0  # seconds after which it looks without having been woken: some file systems tell of nothing
+_SEARCH = 60.0  # seconds between two looks into all inboxes: a sender may have died before it left a mark
+_ALONE = 10.0  # seconds after which nobody is about to take a message
 _PATIENCE = 30.0  # seconds before a session whose turn failed is tried again; doubled each time
 _LONGEST_PATIENCE = 1_800.0
 
@@ -31,24 +34,46 @@ class Worker:
     ) -> None:
         self._engine, self._home, self._tell, self._clock = engine, home, tell, clock
         self._not_before: dict[str, float] = {}
+        self._failed: dict[str, int] = {}  # how many failures of a session are waited for
         self._refused: set[str] = set()
 
     async def drain(self, sessions: Iterable[str] = ()) -> None:
-        """Take what waits now, in `sessions` or everywhere, and what comes of it."""
-        for session_id in [*sessions] or [*waiting_sessions(self._engine.sessions)]:
+        """Take what waits now, in `sessions` or everywhere, and what comes of it.
+
+        Raises `UnknownNameError` for one that there is not.
+        """
+        named = [find_session(self._engine.sessions, session_id).id for session_id in sessions]
+        for session_id in named or self._to_do():
             self._wake(session_id)
         await self._engine.settled()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Go on until `stop` is set; then the turns that run come to their end, and no other begins."""
         os.makedirs(marks_folder(self._engine.sessions), exist_ok=True)
-        for session_id in waiting_sessions(self._engine.sessions):
+        for session_id in await asyncio.to_thread(self._to_do):
             self._wake(session_id)
+        searched = self._clock()
         async for _ in _changes(marks_folder(self._engine.sessions), stop):
-            for session_id in marked(self._engine.sessions):
+            found = marked(self._engine.sessions)
+            if self._clock() - searched > _SEARCH:
+                found += await asyncio.to_thread(self._to_do, time.time() - _ALONE)
+                searched = self._clock()
+            for session_id in found:
                 self._wake(session_id)
         self._engine.finish()
         await self._engine.settled()
+
+    def _to_do(self, before: float | None = None) -> list[str]:
+        """Look for messages, marked or not, and for what a process left behind that died.
+
+        `before`: what has just come is about to be taken.
+        """
+        sessions = self._engine.sessions
+        found = (
+            *waiting_sessions(sessions, before=before),
+            *unfinished_sessions(sessions, before=before),
+        )
+        return [*dict.fromkeys(found)]
 
     async def close(self) -> None:
         """Break off what still runs."""
@@ -60,9 +85,13 @@ class Worker:
         if not self._is_own(session_id):
             return
         failures = self._engine.failures.get(session_id, 0)
-        if failures:
+        if failures > self._failed.get(session_id, 0):
             pause = min(_PATIENCE * 2.0 ** (failures - 1), _LONGEST_PATIENCE)
             self._not_before[session_id] = self._clock() + pause
+            self._failed[session_id] = failures
+            return
+        if not failures:
+            self._failed.pop(session_id, None)
         self._engine.wake(session_id)
 
     def _is_own(self, session_id: str) -> bool:
@@ -75,8 +104,7 @@ class Worker:
         if header is None:
             unmark(self._engine.sessions, session_id)  # it was deleted
             return False
-        key = machine_key(self._home)
-        if key is None or header.seal != session_seal(key, session_id):
+        if not begun_here(header, self._home):
             self._refuse(session_id, "was begun elsewhere; halo run -s goes on in it")
             return False
         return True
@@ -87,12 +115,25 @@ class Worker:
             self._tell(f"session {session_id} is left alone: it {why}")
 
 
-def waiting_sessions(sessions: str) -> Iterator[str]:
-    """Yield the sessions with something in their inboxes, or a wish to stop, marked or not."""
+def waiting_sessions(sessions: str, *, before: float | None = None) -> Iterator[str]:
+    """Yield the sessions with something in their inboxes, or a wish to stop, marked or not.
+
+    `before`: only where nothing has changed since then (seconds since the epoch).
+    """
     for session_id in session_ids(sessions):
         folder = SessionFolder(sessions, session_id).path
-        if os.path.lexists(os.path.join(folder, STOP)) or _has_files(os.path.join(folder, INBOX)):
+        stop, inbox = os.path.join(folder, STOP), os.path.join(folder, INBOX)
+        if (_is_since(stop, before) and os.path.lexists(stop)) or (
+            _is_since(inbox, before) and _has_files(inbox)
+        ):
             yield session_id
+
+
+def _is_since(path: str, before: float | None) -> bool:
+    try:
+        return before is None or os.lstat(path).st_mtime < before
+    except OSError:
+        return False
 
 
 def _has_files(folder: str) -> bool:

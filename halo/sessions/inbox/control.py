@@ -27,7 +27,7 @@ def wanted_stop(session: str) -> Stop | None:
         return msgspec.json.decode(read_regular(path, _LARGEST), type=Stop)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return Stop(FORMAT, "", "unknown")
 
 

@@ -10,7 +10,8 @@ whose ids the log knows, so that each message is taken once.
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from halo.records.incoming import FORMAT, Incoming
 FOLDER = "inbox"
 BOUND = 256  # messages that may wait for one session
 LARGEST = 4 << 20  # bytes of a message, as a file
+_LATEST = 10**20 - 10**9  # ns since the epoch: the number in a name has 20 digits
 
 _NAME = re.compile(r"(?P<ns>\d{20})-(?P<id>[0-9a-f]{32})\.json\Z")
 
@@ -59,7 +61,7 @@ class Inbox:
             )
         ops.make_dirs(self.path, sync=True)
         digest = sha256(message.id.encode())[:32]
-        names = self._names()
+        names = self.names()
         if any(name.endswith(f"-{digest}.json") for name in names):
             return False
         if bound is not None and len(names) >= bound:
@@ -69,24 +71,27 @@ class Inbox:
                 hint="wait until they are taken: halo worker takes those of a whole workspace",
             )
         last = int(names[-1][:20]) if names else 0
-        arrival = max(now_ns, last + 1)
+        # A name with a time that no clock shows is no reason to go beyond what can be sorted.
+        arrival = max(now_ns, last + 1 if last < _LATEST else 0)
         while not create_file(os.path.join(self.path, f"{arrival:020d}-{digest}.json"), data, sync=True):
             arrival += 1
         return True
 
-    def waiting(self) -> tuple[list[Waiting], list[str]]:
+    def waiting(self, *, but: Collection[str] = ()) -> tuple[list[Waiting], list[str]]:
         """Return the messages that wait, in order, and what is wrong with files that cannot be read.
 
-        Those stay where they are: they may be of a newer version of Halo.
+        Those stay where they are: they may be of a newer version of Halo. The files `but` are left out.
         """
         found, problems = [], []
-        for name in self._names():
+        for name in self.names():
+            if name in but:
+                continue
             try:
                 data = read_regular(os.path.join(self.path, name), LARGEST)
                 message = msgspec.json.decode(data, type=Incoming)
             except FileNotFoundError:
                 continue  # taken meanwhile
-            except (OSError, msgspec.MsgspecError) as error:
+            except (OSError, msgspec.MsgspecError, RecursionError) as error:
                 problems.append(f"{FOLDER}/{name}: {error}")
                 continue
             if message.format > FORMAT:
@@ -96,10 +101,11 @@ class Inbox:
         return found, problems
 
     def remove(self, names: list[str]) -> None:
-        """Remove messages that are in the log. Raises OSError."""
+        """Remove messages that are in the log; one that is gone is gone. Raises OSError."""
         for name in names:
             if _NAME.match(name):
-                ops.unlink(os.path.join(self.path, name))
+                with suppress(FileNotFoundError):
+                    ops.unlink(os.path.join(self.path, name))
 
     def stamp(self) -> int:
         """Return a number that changes when messages are put or removed; 0 without a folder."""
@@ -110,9 +116,10 @@ class Inbox:
 
     def count(self) -> int:
         """Return how many messages wait."""
-        return len(self._names())
+        return len(self.names())
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """Return the names of the files of messages, in the order of arrival."""
         try:
             names = os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):

@@ -1,8 +1,10 @@
 """`sessions/waiting/<session id>`: which sessions of a workspace have messages, for those who take them.
 
 A mark is a hint, set after a message was put and before its sender goes on. Whoever drains a session takes
-the mark away before it looks into the inbox, so that none is lost: what is put later sets it again. A sender
-that died between the two leaves a message without a mark; a worker looks into all inboxes when it starts.
+the mark away before it looks into the inbox, so that none is lost: what is put later sets it again. Who runs
+the session in its own process sets none, or a worker beside it would take the answer away from the terminal.
+A process that died before it set one, or before it ran the session, leaves a message without a mark: a worker
+looks into all inboxes when it starts, and from time to time.
 """
 
 import os

@@ -80,7 +80,7 @@ def _objections(sessions: str, doomed: list[Doomed], branches: list[Branch]) -> 
         standing = parent.read().standing if parent.exists() else None
     except HaloError:
         return  # whoever cannot be read waits for nothing
-    if standing is not None and top.turns and top.id not in standing.heard | standing.returned:
+    if standing is not None and top.turns and top.id not in standing.heard:
         yield f"session {top.parent}, which started {top.id}, has not heard its report"
 
 
