@@ -62,8 +62,9 @@ def command(
     was answered; without an answer it is 1, though the message is delivered.
 
     With --channel, SESSION is the agent that the message is for. `halo session route` explains which session
-    it reaches, and the reply goes back by that channel. Without --owner a writer may use no commands, and
-    the turn may only read.
+    it reaches, and the reply goes back by that channel. A command of Halo is done at once, and its answer
+    goes there, too. Without --owner a writer may use only commands that show something, and the turn may only
+    read.
     """
     with errors_as_json(wanted=form == "json"):
         import asyncio
@@ -75,7 +76,8 @@ def command(
         desk = Desk(open_builder(workspace), os.environ, cache_dir(os.environ), time.time_ns)
         text = typed_message(message)
         if channel:
-            from halo.sessions.receiving import receive
+            from halo.cli.showing import Progress
+            from halo.sessions.commands.by_channel import take_in
             from halo.sessions.routing.inbound import Inbound
 
             inbound = Inbound(
@@ -89,9 +91,14 @@ def command(
                 text=text,
                 authorised=owner,
             )
-            sent, route = receive(desk, session, inbound, interrupt=interrupt, message_id=message_id)
-            for warning in route.warnings:
+            show = Progress(words=False).show
+            taking = take_in(desk, session, inbound, show, interrupt=interrupt, message_id=message_id)
+            taken = asyncio.run(taking)
+            for warning in taken.warnings:
                 click.echo(f"warning: {warning}", err=True)
+            if taken.sent is None:
+                return _print_answer(taken.told, form)
+            sent = taken.sent
         elif given := [n for n, v in (("--from", peer), ("--group", group), ("--thread", thread)) if v]:
             raise UsageError(f"{given[0]} says where a message came from: --channel names the channel")
         else:
@@ -99,6 +106,18 @@ def command(
         found = asyncio.run(outcome(sent, wait)) if wait else None
     _print(sent, found, form)
     return 0 if found is None or found.ended == "done" else 1
+
+
+def _print_answer(told: tuple[str, ...], form: str) -> int:
+    """Say what a command answered; nothing waits for the session."""
+    if form == "json":
+        import msgspec
+
+        document = {"format": 1, "answer": "\n".join(told)}
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    else:
+        click.echo("\n".join(told))
+    return 0
 
 
 def _print(sent: "Sent", found: "Outcome | None", form: str) -> None:

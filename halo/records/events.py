@@ -282,6 +282,18 @@ class ChildStarted(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
 
 
+class ChildRemoved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`child.removed`: a session that was started to be deleted goes, with all below it.
+
+    What they used stays used: `calls` of models, `tokens` sent and produced, `cost`.
+    """
+
+    session: str
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+
 class ReportSent(msgspec.Struct, frozen=True, omit_defaults=True):
     """`report.sent`: a report of this session, or its answer, lies in the inbox of `to` as the message `id`.
 
@@ -347,6 +359,7 @@ EventData = (
     | SessionRolledOver
     | ArtifactChanged
     | ChildStarted
+    | ChildRemoved
     | ReportSent
     | AnswerTaken
     | Delivered
@@ -368,6 +381,7 @@ TYPES: dict[str, type[EventData]] = {
     "session.rolled_over": SessionRolledOver,
     "artifact.changed": ArtifactChanged,
     "child.started": ChildStarted,
+    "child.removed": ChildRemoved,
     "report.sent": ReportSent,
     "answer.taken": AnswerTaken,
     "delivery": Delivered,

@@ -19,7 +19,8 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     this log as it is now. `seal` is that of `session.created`. `settings` is what was set for it. `ended` is
     the reason for which its last turn is over, empty while one is open. `interacted_at` is when a person
     wrote last. `context_tokens` is what the last call and its reply took in the window, 0 where that is
-    unknown. `report` is the status that its parent was told last, after the turn `reported`; `successor` the
+    unknown. `removed_calls` and the like are what sessions used that were started from here and are gone.
+    `report` is the status that its parent was told last, after the turn `reported`; `successor` the
     session that its key leads to now.
     """
 
@@ -51,6 +52,9 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ended: str = ""
     report: str = ""
     reported: int = 0
+    removed_calls: int = 0
+    removed_tokens: int = 0
+    removed_cost: float = 0.0
     calls: int = 0
     cost: float = 0.0
     currency: str = ""

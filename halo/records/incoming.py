@@ -18,10 +18,9 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who wrote a message. What they may do travels with it, because it runs later and elsewhere.
 
     `kind`: a `user`, an `agent` in another session, the `report` of a session that was started from here, or
-    an `event` (a timer, a hook), which is no interaction of a person; `internal`: Halo itself asks, and what it
-    asks is never delivered. `session` and `agent` are those of the
-    sender; `name` and `id` say who it is on its channel. A turn may do at most `access`; `owner` may use
-    what is the owner's alone.
+    an `event` (a timer, a hook), which is no interaction of a person; `internal`: Halo itself asks, and what
+    it asks is never delivered. `session` and `agent` are those of the sender; `name` and `id` say who it is
+    on its channel. A turn may do at most `access`; `owner` may use what is the owner's alone.
     """
 
     kind: str

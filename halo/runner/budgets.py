@@ -81,7 +81,7 @@ class Ledger:
             self._parent.lose(usage, cost)
 
     def catch_up(self, spent: Spent) -> None:
-        """Count what others have used of this budget, too: `spent` is all of it that is known. Time is not."""
+        """Count what others have used of this budget, too: `spent` is all that is known of it but time."""
         self._steps = max(self._steps, spent.steps)
         self._tokens = max(self._tokens, spent.tokens)
         self._cost = max(self._cost, spent.cost)

@@ -36,37 +36,48 @@ def receive(
     """Take a message for `agent`. It is on disk afterwards, in the session that the settings lead it to.
 
     `message_id` is the channel's own: delivered twice, the message is taken once. A sender who is not
-    `authorised` may use no commands, and the turn may only read. Raises `SessionKeyError` for an envelope
-    that leads nowhere, `UnknownNameError`, `BusyError` for a full inbox or a session that cannot be ended now,
-    and OSError.
+    `authorised` begins no new session by a word, and the turn may only read. Raises `SessionKeyError` for an
+    envelope that leads nowhere, `UnknownNameError`, `BusyError` for a full inbox or a session that cannot be
+    ended now, and OSError.
     """
     agents = list_agents(desk.tree)
     if agent not in agents:
         raise UnknownNameError.of("agent", agent, agents)
     sessions = sessions_folder(desk.builder.places.halo)
-    name = f"channel:{channel_name(inbound.channel)}:{inbound.account}:{message_id}" if message_id else ""
-    name = name or secrets.token_hex(16)
+    name = message_name(inbound, message_id)
     with one_at_a_time(sessions):
-        found, there = _routed(desk, sessions, agent, inbound)
-        before = _taken_before(sessions, there, name) if message_id else None
+        found, there = routed(desk, sessions, agent, inbound)
+        before = taken_before(sessions, there, name) if message_id else None
         if before is not None:
             return Sent(before, name, new=False, begun=False), found
         folder = _session(desk, sessions, found, agent)
-    sender = Sender(
-        "event" if inbound.event else "user",
-        id=inbound.peer,
-        name=inbound.name,
-        access="full" if inbound.authorised else GUEST,
-        owner=inbound.authorised,
-    )
-    ns = desk.now_ns()
+    ns, sender = desk.now_ns(), sender_of(inbound)
     message = Incoming(FORMAT, name, timestamp(ns), found.text, sender, interrupt, origin=origin_of(inbound))
     new = Inbox(folder.path).put(message, ns)
     mark(sessions, folder.id)
     return Sent(folder, name, new, found.action != "continue"), found
 
 
-def _routed(desk: Desk, sessions: str, agent: str, inbound: Inbound) -> tuple[Route, tuple[Known, ...]]:
+def message_name(inbound: Inbound, message_id: str) -> str:
+    """Return the id of a message: by that of the channel, so that it is taken once; else a new one."""
+    if not message_id:
+        return secrets.token_hex(16)
+    return f"channel:{channel_name(inbound.channel)}:{inbound.account}:{message_id}"
+
+
+def sender_of(inbound: Inbound) -> Sender:
+    """Say who wrote a message, and what it may bring about."""
+    return Sender(
+        "event" if inbound.event else "user",
+        id=inbound.peer,
+        name=inbound.name,
+        access="full" if inbound.authorised else GUEST,
+        owner=inbound.authorised,
+    )
+
+
+def routed(desk: Desk, sessions: str, agent: str, inbound: Inbound) -> tuple[Route, tuple[Known, ...]]:
+    """Decide where a message goes; also return the sessions that its key has had."""
     settings = read_general(desk.tree).session
     key = address(settings, agent, inbound).key
     there = sessions_of(sessions, desk.builder.places.home, key).rows
@@ -74,7 +85,7 @@ def _routed(desk: Desk, sessions: str, agent: str, inbound: Inbound) -> tuple[Ro
     return route(settings, agent, inbound, there, now, zone=desk.zone_name()), there
 
 
-def _taken_before(sessions: str, there: Iterable[Known], name: str) -> SessionFolder | None:
+def taken_before(sessions: str, there: Iterable[Known], name: str) -> SessionFolder | None:
     """Return the session that has this message, be it the last one of its key or the one before.
 
     A channel that was not told in time delivers it again, perhaps when the session has been ended since.

@@ -1,10 +1,12 @@
 """What a session has used, against its budgets, and what its model costs."""
 
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 
 from halo.files.tree import Tree
 from halo.models.prices import Cost, cost_of
 from halo.records.artifacts import Runtime
+from halo.records.headers import Header
 from halo.records.usage import Usage
 from halo.runner.budgets import Price, Spent
 from halo.sessions.history import Conversation
@@ -31,3 +33,20 @@ def spent_of(conversation: Conversation) -> Spent:
     """Return what the turns of a session have used."""
     used = conversation.usage
     return Spent(conversation.calls, used.prompt + used.output, conversation.cost, conversation.seconds)
+
+
+class Used(NamedTuple):
+    """Model calls, tokens (sent and produced) and money."""
+
+    calls: int
+    tokens: int
+    cost: float
+
+
+def used_of(header: Header) -> Used:
+    """Return what a session has used, and those that it started and that are gone."""
+    return Used(
+        header.calls + header.removed_calls,
+        header.usage.prompt + header.usage.output + header.removed_tokens,
+        header.cost + header.removed_cost,
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from halo.records.events import (
     AnswerTaken,
+    ChildRemoved,
     ChildStarted,
     CompactionFailed,
     ContextShortened,
@@ -37,13 +38,14 @@ class Standing:
     `settings` is what was set and not taken back, by name. `taken` holds the ids of all messages that came
     out of the inbox, or would say what a call returned already. `interacted_at` is when a person wrote last
     (ISO 8601): what timers and other sessions write does not count. `children` are the sessions that were
-    started from here, by id; `heard` those of whom a report was taken, or an answer. `told` holds the ids of
-    what was sent to others; `report` is the last report of this session, `report_turn` the turn before it.
+    started from here, by id; `heard` those of whom a report was taken, or an answer, `removed` those that are
+    gone, and what they used. `told` holds the ids of what was sent to others; `report` is the last report of
+    this session, `report_turn` the turn before it.
     `origin` is where its messages come from now. `sources` are those of the last turn's message, and of the
     turn before where that gave way to it; `said` is the text of the model's last message in it, whatever the
     history is shortened to. `successor` is where messages of its key go since a rollover. `flushed`: notes
-    were made, or skipped, since messages were last left out of the history; `failed_at` are its tokens when no
-    summary could be made since.
+    were made, or skipped, since messages were last left out of the history; `failed_at` are its tokens when
+    no summary could be made since.
     """
 
     def __init__(self) -> None:
@@ -52,6 +54,7 @@ class Standing:
         self.interacted_at = ""
         self.children: dict[str, ChildStarted] = {}
         self.heard: set[str] = set()
+        self.removed: dict[str, ChildRemoved] = {}
         self.told: set[str] = set()
         self.report: ReportSent | None = None
         self.report_turn = 0
@@ -91,6 +94,8 @@ class Standing:
                 self.said = ""
             case ChildStarted():
                 self.children[data.session] = data
+            case ChildRemoved():
+                self.removed[data.session] = data
             case ReportSent():
                 self.told.add(data.id)
                 if data.id.startswith(REPORT):

@@ -191,6 +191,20 @@ def test_sessions_that_came_with_the_folder_are_left_alone(ws, scripted):
     assert scripted.requests == []
 
 
+def test_a_command_that_comes_by_a_channel_is_answered_there(ws, scripted):
+    words = ("send", "--channel", "outbox", "--from", "u1", "default")
+    code, _, err = done(halo(ws, *words, "Hello"))
+    assert code == 0, err
+    code, out, err = done(halo(ws, *words, "--owner", "/status"))
+    assert code == 0, err
+    (sent,) = [json.loads(path.read_text()) for path in (ws.halo / "outbox").rglob("*.json")]
+    assert sent["text"] == out.rstrip("\n")
+    code, out, _ = done(halo(ws, *words, "/stop", "--format", "json"))
+    assert (code, "is for those who may change" in json.loads(out)["answer"]) == (0, True)
+    assert Inbox(folders(ws)[0].path).count() == 1
+    assert scripted.requests == []
+
+
 def test_a_detached_turn_goes_on_by_itself(ws, scripted):
     scripted.says_chat(chat("Done apart."), END)
     code, out, err = done(halo(ws, "run", "--detach", "Do it."))

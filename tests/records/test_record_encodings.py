@@ -190,6 +190,7 @@ def test_every_type_has_one_name():
         "session.rolled_over",
         "artifact.changed",
         "child.started",
+        "child.removed",
         "report.sent",
         "delivery",
         "memory.flushed",

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from making import agent
 from playing import Player, says
-from test_delegation import LEAD, Script, Team, cut, json_of, query, start
+from test_delegation import LEAD, Script, Team, call, cut, json_of, query, start
 from test_engine import Busy, Putting
 
 from halo.errors import LogError, ProviderError, UnknownNameError
-from halo.models.adapter import Notice
+from halo.models.adapter import Notice, TextDelta
 from halo.records.events import ReportSent, TurnEnded
 from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.records.messages import Message, ToolCall
@@ -32,7 +32,7 @@ from halo.sessions.inbox.control import request_stop
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import marked, unmark
 from halo.sessions.reply import Began
-from halo.sessions.talk import Foreground, typed
+from halo.sessions.talk import Foreground, run_typed, typed
 
 ONE_AT_A_TIME = "general:\n  session:\n    delegation: {concurrency: 1}\n"
 
@@ -55,6 +55,10 @@ class Family(Team):
 
     def at(self, session_id):
         return SessionFolder(self.sessions, session_id)
+
+    def put_for(self, folder, text):
+        message = Incoming(FORMAT, text, "", text, Sender("user", owner=True))
+        Inbox(folder.path).put(message, self.desk.now_ns())
 
     def wake_all(self, *folders, **players):
         self.players = {"lead": Script(), **{name: Script(*replies) for name, replies in players.items()}}
@@ -460,6 +464,33 @@ class TestRelatives:
         office.wake_all(child, lead=[says("I see.")])
         assert any("Result: Again." in t for t in office.reports())
 
+    def test_a_session_whose_process_died_does_not_run(self, office):
+        office.run_team(start(), says("ok"), says("noted"), worker=[says("Ready.")])
+        child = office.at(office.child().id)
+        cut(child, "turn.ended")
+        monkey = pytest.MonkeyPatch()
+        with monkey.context() as patch:
+            patch.setattr(Engine, "wake", lambda _engine, _session: None)
+            office.run_team(call("session_list", kinds=["other"]), says("ok"), text="List.")
+            (row,) = json.loads(office.results()[-1].text)["sessions"]
+            assert row["status"] == "idle"
+
+    def test_halo_run_shows_of_a_child_that_it_begins_and_ends(self, office):
+        office.players = {
+            "lead": Script(start(), says("It works."), says("Found.")),
+            "worker": Script(says("Secret words.")),
+        }
+        office.desk.adapter = lambda _artifact, target: office.players[target.agent]
+        home = office.desk.builder.places.home
+        choice = choose(office.sessions, "lead", "cli", home=home, named=None, new=True)
+        said = typed("Go.", office.desk.now_ns())
+        reply = run_typed(office.desk, choice, said, office.shown.append, frozen=False, named=False)
+        assert reply.text == "Found."
+        assert [e.text for e in office.shown if isinstance(e, TextDelta)] == ["It works.", "Found."]
+        child = office.child().id
+        assert f"session {child}: worker begins turn 1" in office.notices
+        assert f"session {child}: done" in office.notices
+
     def test_what_is_shown_of_the_foreground_is_its_own(self):
         shown = []
         show = Foreground(shown.append, lambda: "own")
@@ -513,7 +544,8 @@ class TestWorkers:
             desk.desk.adapter = adapter
             engine = Engine(desk.desk, lambda _session, _event: None)
             worker = Worker(engine, desk.sessions, desk.told.append, lambda: now)
-            for now in range(200):  # noqa: B020  # the clock of the worker
+            for second in range(200):
+                now = second
                 await worker.drain()
 
         desk.told = []

@@ -565,7 +565,7 @@ class TestStop:
             turn = asyncio.create_task(
                 converse(office.desk, choice, message, show, frozen=False, named=False)
             )
-            while not choice.folder.read().open_turn:  # noqa: ASYNC110  # it looks at a file
+            while not choice.folder.read().open_turn:  # it looks at a file
                 await asyncio.sleep(0.01)
             stop = typed("/stop", office.desk.now_ns())
             done = await enter(office.desk, choice, stop, show, named=False)

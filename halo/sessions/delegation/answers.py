@@ -11,7 +11,7 @@ from halo.sessions.reading import Unread, payload_of
 class Outcome(NamedTuple):
     """What a message came to. `taken`: it is in the log; `ended` is the reason of its turn, empty before.
 
-    `text` is that of the model's last message of the turn.
+    `text` is that of the model's last message of the turn; `turn` is 0 where the session was stopped instead.
     """
 
     taken: bool = False
@@ -57,7 +57,7 @@ def outcome_of(folder: SessionFolder, message_id: str) -> Outcome:
                 return found._replace(ended=data.reason, error=data.error)
             found = found._replace(turn=found.turn + 1, text="")
         elif isinstance(data, SessionChanged) and data.name == "stopped" and data.value and found.taken:
-            return found._replace(ended="stopped")
+            return found._replace(ended="stopped", turn=0)
     return found
 
 

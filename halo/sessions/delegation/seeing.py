@@ -14,6 +14,7 @@ from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.index.lookup import headers, headers_of_run
 from halo.sessions.keeping.archived import is_archived
 from halo.sessions.routing.callers import Caller, Visibility, find_visible
+from halo.sessions.routing.finding import is_held
 from halo.sessions.routing.known import Known
 from halo.tools.base import ToolFailure
 from halo.workspace.settings.delegation import DelegationSettings
@@ -90,7 +91,11 @@ class Seeing:
 
     def runs(self, header: Header, here: Collection[str]) -> bool:
         """Tell whether a turn runs in a session: in this process, or in one that has its lock."""
-        return header.id in here or (not header.ended and bool(header.turns))
+        if header.id in here:
+            return True
+        # A turn without an end is one that runs elsewhere, or one whose process died.
+        unended = bool(header.turns) and not header.ended
+        return unended and is_held(SessionFolder(self._sessions, header.id))
 
     def archive(self, session_id: str, now_ns: Callable[[], int], by: str) -> None:
         """Put a session away. Raises `ToolFailure` for one that runs elsewhere."""

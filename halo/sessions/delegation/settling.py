@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from halo.errors import BusyError, HaloError, LogError, UsageError
-from halo.records.events import ReportSent
+from halo.records.events import ChildRemoved, ReportSent
 from halo.records.incoming import FORMAT, Incoming, Sender, Source
 from halo.records.targets import Access
 from halo.sessions.access import least
@@ -34,6 +34,8 @@ from halo.sessions.history import Conversation
 from halo.sessions.ids import month_of, timestamp
 from halo.sessions.inbox.folder import Inbox, starts_turn
 from halo.sessions.keeping.deleting import delete, plan
+from halo.sessions.routing.finding import is_held
+from halo.sessions.spending import used_of
 
 
 class Settled(NamedTuple):
@@ -233,5 +235,11 @@ def _remove_children(desk: Desk, session: OpenSession) -> None:
             continue
         with suppress(BusyError, UsageError, LogError):
             conversation = folder.read()
-            if conversation.standing.report_turn >= conversation.turn:
-                delete(sessions, plan(sessions, folder), force=False)
+            deletion = plan(sessions, folder)
+            unreported = conversation.standing.report_turn < conversation.turn
+            if unreported or deletion.objections or any(is_held(each.folder) for each in deletion.doomed):
+                continue
+            used = [used_of(each.header) for each in deletion.doomed if each.header is not None]
+            totals = (sum(column) for column in zip(*used, strict=True))
+            session.append(ChildRemoved(child, *totals))  # first: what was used stays used
+            delete(sessions, deletion, force=False)

@@ -212,7 +212,7 @@ class _Calls:
         async with self._lent():
             await self._runner.answer(folder.id, name, seconds)
         outcome = outcome_of(folder, name)
-        if outcome.ended:
+        if outcome.ended and outcome.turn:
             own = self._session.folder.id
             ids = (answer_id(folder.id, outcome.turn, own), report_id(folder.id, outcome.turn))
             self._session.append(AnswerTaken(folder.id, ids))

@@ -17,6 +17,7 @@ from halo.sessions.delivery.opening import make_ready
 from halo.sessions.delivery.payloads import reply_id
 from halo.sessions.desk import Desk
 from halo.sessions.folder import OpenSession
+from halo.sessions.ids import timestamp
 from halo.sessions.reply import Began, Show
 from halo.sessions.routing.grammar import parse_key
 from halo.sessions.routing.inbound import merged
@@ -59,7 +60,7 @@ async def delivering(
         yield show
         record(Delivered(origin.provider, "", 0, "failed", 0, str(error)))
         return
-    at = session.conversation.updated_at
+    at = timestamp(desk.now_ns())
     turn = session.conversation.turn + 1
     address = Address(origin.provider, origin.to or origin.sender, origin.account, origin.thread)
     try:
@@ -83,7 +84,7 @@ def _origin(session: OpenSession, messages: Sequence[Incoming]) -> Origin | None
     for message in messages:
         if message.sender.kind == "user" and message.origin is None:
             origin = None
-        elif message.sender.kind == "user" and message.origin is not None:
+        elif message.sender.kind in ("user", "internal") and message.origin is not None:
             origin = known = merged(known, message.origin) if known is not None else message.origin
     return origin
 

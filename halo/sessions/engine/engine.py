@@ -9,7 +9,7 @@ from halo.models.adapter import Notice
 from halo.records.incoming import Incoming
 from halo.runner.turn import TurnEvent
 from halo.sessions.choice import Choice, choose
-from halo.sessions.delegation.answers import Awaited, Outcome
+from halo.sessions.delegation.answers import Awaited
 from halo.sessions.delegation.settling import Settled, settle_end, settle_turn, unsettled_children
 from halo.sessions.delegation.tools import Delegation
 from halo.sessions.desk import Desk

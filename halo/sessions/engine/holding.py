@@ -7,7 +7,7 @@ from types import TracebackType
 
 import msgspec
 
-from halo.errors import HaloError
+from halo.errors import HaloError, LogError
 from halo.models.adapter import Adapter, Notice
 from halo.records.artifacts import Artifact
 from halo.records.events import SessionChanged
@@ -16,7 +16,7 @@ from halo.records.stops import Stop
 from halo.records.targets import AgentTarget
 from halo.runner.turn import TurnEvent
 from halo.sessions.choice import Choice
-from halo.sessions.derived import write_derived
+from halo.sessions.derived import read_header, write_derived
 from halo.sessions.desk import Desk
 from halo.sessions.engine.delivering import delivering
 from halo.sessions.folder import OpenSession, SessionFolder
@@ -215,7 +215,7 @@ class Holding:
             inbox.remove([*waiting])
         for child in session.conversation.standing.children:
             folder = SessionFolder(self.choice.sessions, child)
-            if folder.exists():
+            if _was_begun(folder):
                 request_stop(folder.path, stop)
                 self.stopped_children.append(child)
         session.append(SessionChanged("stopped", stop.by or "stopped", stop.by))
@@ -250,3 +250,12 @@ def _together(messages: list[Incoming]) -> list[Incoming]:
             break
         batch.append(message)
     return batch
+
+
+def _was_begun(folder: SessionFolder) -> bool:
+    """Tell whether there is a session, and not what is left of one whose parent died when it began it."""
+    try:
+        header = read_header(folder)
+    except LogError:
+        return False  # nobody runs what cannot be read
+    return header is not None and header.target is not None

@@ -16,7 +16,7 @@ from halo.sessions.find import sessions_folder
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.history import Conversation
 from halo.sessions.index.lookup import headers_below
-from halo.sessions.spending import spent_of
+from halo.sessions.spending import spent_of, used_of
 
 
 class Ledgers:
@@ -75,15 +75,16 @@ class Ledgers:
         """Return what all sessions of a run have used by their logs, the one at its top by `conversation`."""
         sessions = sessions_folder(self._desk.builder.places.halo)
         spent = spent_of(conversation)
-        for header in headers_below(sessions, root):
-            used = header.usage
-            spent = Spent(
-                spent.steps + header.calls,
-                spent.tokens + used.prompt + used.output,
-                spent.cost + header.cost,
-                spent.seconds,
-            )
-        return spent
+        used = [
+            *((child.calls, child.tokens, child.cost) for child in conversation.standing.removed.values()),
+            *(used_of(header) for header in headers_below(sessions, root)),
+        ]
+        return Spent(
+            spent.steps + sum(calls for calls, _, _ in used),
+            spent.tokens + sum(tokens for _, tokens, _ in used),
+            spent.cost + sum(cost for _, _, cost in used),
+            spent.seconds,
+        )
 
 
 def _root(session: OpenSession) -> str:

@@ -101,8 +101,8 @@ class Worker:
         except LogError as error:
             self._refuse(session_id, f"cannot be read: {error}")
             return False
-        if header is None:
-            unmark(self._engine.sessions, session_id)  # it was deleted
+        if header is None or header.seq == 0 == header.log_bytes:
+            unmark(self._engine.sessions, session_id)  # it was deleted, or never begun
             return False
         if not begun_here(header, self._home):
             self._refuse(session_id, "was begun elsewhere; halo run -s goes on in it")
