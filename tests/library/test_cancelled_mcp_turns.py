@@ -44,7 +44,7 @@ def place(ws, tmp_path, monkeypatch):
 
 async def until(seen):
     async with asyncio.timeout(20):
-        while not seen():  # noqa: ASYNC110  # another process makes it so
+        while not seen():  # another process makes it so
             await asyncio.sleep(0.01)
 
 

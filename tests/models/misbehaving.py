@@ -77,7 +77,7 @@ class Misbehaving:
     async def quiet(self, seconds=2.0):
         """Wait until no connection is open."""
         async with asyncio.timeout(seconds):
-            while self.open:  # noqa: ASYNC110  # a count, which several connections change
+            while self.open:  # a count, which several connections change
                 await asyncio.sleep(0.005)
 
     async def _serve(self, reader, writer):

@@ -161,7 +161,7 @@ def test_cancelling_kills_everything_at_once(tmp_path):
     async def cancelled():
         script = f"sleep 60 & echo $! > {pid_file}; wait"
         task = asyncio.create_task(run_process(["/bin/sh", "-c", script], ENVIRONMENT, "/", 60))
-        while not pid_file.exists():  # noqa: ASYNC110  # another process makes it
+        while not pid_file.exists():  # another process makes it
             await asyncio.sleep(0.02)
         began = time.monotonic()
         task.cancel()
@@ -180,7 +180,7 @@ def test_cancelling_the_cancelling_leaves_nothing_either(tmp_path):
     async def cancelled():
         script = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
         task = asyncio.create_task(run_process(["/bin/sh", "-c", script], ENVIRONMENT, "/", 60))
-        while not pid_file.exists():  # noqa: ASYNC110  # another process makes it
+        while not pid_file.exists():  # another process makes it
             await asyncio.sleep(0.02)
         for _ in range(3):
             task.cancel()

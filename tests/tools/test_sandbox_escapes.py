@@ -648,7 +648,7 @@ def test_a_folder_that_is_swapped_for_a_link_while_a_sandbox_is_set_up_opens_not
     async def race():
         commands = SandboxedCommands(sandbox.opening(), os.environ)
         swapping = asyncio.create_task(commands.execute(swap, {}, 60))
-        while not (sandbox.root / "sub/x").is_symlink():  # noqa: ASYNC110  # another process
+        while not (sandbox.root / "sub/x").is_symlink():  # another process
             await asyncio.sleep(0.02)
         seen, ran = "", 0
         for _ in range(100):
@@ -840,7 +840,7 @@ def test_cancelling_ends_a_command_and_all_it_started(sandbox):
     async def cancelled():
         commands = SandboxedCommands(sandbox.opening(), os.environ)
         task = asyncio.create_task(commands.execute(f"setsid sleep {mark} & sleep {mark}", {}, 60))
-        while count_of(f"sleep\0{mark}") < 2:  # noqa: ASYNC110  # other processes
+        while count_of(f"sleep\0{mark}") < 2:  # other processes
             await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -533,7 +533,7 @@ def authorities(monkeypatch):
         return load(context, *args, **named)
 
     async def heartbeat():
-        while not began.is_set():  # noqa: ASYNC110  # it is set by another thread
+        while not began.is_set():  # it is set by another thread
             await asyncio.sleep(0.005)
         looked_in.set()
 
