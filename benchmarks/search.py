@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from halo.files.programs import find_program
 from halo.files.roots import ConfinedRoot
 from halo.tools.base import Surroundings
 from halo.tools.grep import grep
 from halo.tools.paths import locate, read_bytes
-from halo.tools.sieve import ripgrep
 from halo.tools.walking import Walk
 
 PATTERNS = {
@@ -74,7 +74,7 @@ def measure(folder: str, count: int) -> bool:
     """Print the rows of one tree; tell whether both ways found the same."""
     around = Surroundings(ConfinedRoot(folder), {}, lambda _skill, _arguments: None)
     path = os.environ["PATH"]
-    program = ripgrep(folder)
+    program = find_program("rg", folder)
     assert program is not None, "ripgrep is not installed"
     floor, _ = best(lambda: read_all(around))
     same = True
