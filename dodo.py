@@ -52,12 +52,13 @@ def task_test():
 
 def _soak():
     os.environ.update(HALO_SOAK="1", HALO_EXAMPLES="200")
-    files = ["test_hostile_workspaces.py", "test_hostile_sizes.py", "test_garbage.py"]
-    return _run(*PARALLEL, *(f"tests/build/{name}" for name in files)) and _run(*PARALLEL, "-m", "hypothesis")
+    build = ["test_hostile_workspaces.py", "test_hostile_sizes.py", "test_garbage.py"]
+    files = ["tests/sessions/test_crashes.py", *(f"tests/build/{name}" for name in build)]
+    return _run(*PARALLEL, *files) and _run(*PARALLEL, "-m", "hypothesis")
 
 
 def task_soak():
-    """Run hostile workspaces and sweeps at full size, and each property on many examples: some minutes."""
+    """Run 5,000 kills, hostile workspaces, sweeps, and each property on many examples: half an hour."""
     return {"actions": [_soak], "io": {"capture": False}}
 
 
@@ -99,6 +100,7 @@ def task_bench():
         ("watching",),
         ("search",),
         ("runner",),
+        ("sessions", "--quick"),
         ("cache_hits",),
         ("kv_restore",),
     ):

@@ -26,6 +26,7 @@ settings.load_profile("halo")
 
 # Files of tests that take longest, some of them waiting; behind those with the real model.
 LONG = (
+    "sessions/test_crashes.py",
     "build/test_hostile_workspaces.py",
     "build/test_doit_pitfalls.py",
     "build/test_faults.py",

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
@@ -46,7 +46,6 @@ class Prompt:
             bottom_toolbar=self._toolbar,
             completer=_Completer(words),
             complete_while_typing=False,
-            complete_in_thread=True,
             history=_History(history, self),
             key_bindings=self._keys(),
             erase_when_done=True,
@@ -185,6 +184,13 @@ class _Asked:
 class _Completer(Completer):
     def __init__(self, words: Words) -> None:
         self._words = words
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        # All or none: while some are still to come, a menu shows and another Tab is lost.
+        for found in await asyncio.to_thread(lambda: [*self.get_completions(document, complete_event)]):
+            yield found
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         del complete_event

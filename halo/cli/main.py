@@ -84,10 +84,13 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             _show_traceback()
             return 1
+        from halo.files.refusals import what_helps
         from halo.files.visible import shown
 
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"halo: {shown(f'{where}{error.strerror or error}')}", err=True)
+        if hint := what_helps(error):
+            click.echo(f"  {hint}", err=True)
         return 1
     return result if isinstance(result, int) else 0
 

@@ -20,16 +20,18 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSU
 _TAKEN = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EACCES})
 
 
-def replace_file(path: str, data: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
+def replace_file(
+    path: str, data: bytes, *, mode: int = 0o644, sync: bool = False, folders: bool = True
+) -> None:
     """Put `data` at `path`, so that every reader sees the old bytes or the new ones.
 
-    Missing directories are made. A symlink at `path` is replaced, not followed. `mode` is subject to the
-    umask. With `sync` the change survives a power loss once this returns; without, a power loss may leave
-    either, or an empty file.
+    Missing directories are made, unless `folders` is False: a folder that somebody removes stays away. A
+    symlink at `path` is replaced, not followed. `mode` is subject to the umask. With `sync` the change
+    survives a power loss once this returns; without, a power loss may leave either, or an empty file.
     """
     temp = temporary_beside(path)
     try:
-        _write_new(temp, data, mode, sync=sync)
+        _write_new(temp, data, mode, sync=sync, folders=folders)
         ops.rename(temp, path)
     except BaseException:
         _discard(temp)
@@ -38,17 +40,19 @@ def replace_file(path: str, data: bytes, *, mode: int = 0o644, sync: bool = Fals
         ops.fsync_dir(os.path.dirname(path))
 
 
-def create_file(path: str, data: bytes, *, mode: int = 0o644, sync: bool = False) -> bool:
+def create_file(
+    path: str, data: bytes, *, mode: int = 0o644, sync: bool = False, folders: bool = True
+) -> bool:
     """Put `data` at `path` if nothing is there, and say whether that was so.
 
     A symlink counts as something, also when it dangles. Of several processes one gets True, and no reader
-    sees a part (on file systems without hard links it may). `mode` and `sync` are as in `replace_file`.
+    sees a part (on file systems without hard links it may). The options are as in `replace_file`.
     """
     if os.path.lexists(path):
         return False
     temp = temporary_beside(path)
     try:
-        _write_new(temp, data, mode, sync=sync)
+        _write_new(temp, data, mode, sync=sync, folders=folders)
         created = _link_new(temp, path, data, mode, sync=sync)
     finally:
         _discard(temp)
@@ -93,11 +97,13 @@ def temporary_beside(path: str) -> str:
     return os.path.join(directory, f".{name[:40]}.{os.getpid()}-{os.urandom(6).hex()}.tmp")
 
 
-def _write_new(path: str, data: bytes, mode: int, *, sync: bool) -> None:
-    """Write a file that was not there; the directories above it are made."""
+def _write_new(path: str, data: bytes, mode: int, *, sync: bool, folders: bool = True) -> None:
+    """Write a file that was not there; with `folders` the directories above it are made."""
     try:
         fd = ops.create(path, mode)
     except FileNotFoundError:
+        if not folders:
+            raise
         ops.make_dirs(os.path.dirname(path), sync=sync)
         fd = ops.create(path, mode)
     try:

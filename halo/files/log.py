@@ -22,6 +22,7 @@ import msgspec
 from halo.errors import LogError
 from halo.files import ops
 from halo.files.closing import Closing
+from halo.files.refusals import what_helps
 
 TORN_TAIL = "torn tail"
 DAMAGED = "checksum is absent or wrong"
@@ -238,8 +239,5 @@ def _irregular(path: str) -> LogError:
 
 
 def _unusable(path: str, error: OSError) -> LogError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = "make room on the disk and try again; what was acknowledged is safe"
-    else:
-        hint = "check the permissions of the file, and the disk"
+    hint = what_helps(error) or "check the permissions of the file, and the disk"
     return LogError(f"cannot be used: {error.strerror}", file=path, hint=hint)

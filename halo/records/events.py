@@ -92,7 +92,8 @@ class SessionCreated(msgspec.Struct, frozen=True, omit_defaults=True):
     `seal` proves that it was begun by this user on this machine; a session that came with the folder has
     no true one. `key` is the session key that leads here. `parent` started it, `root` is the one at the top,
     `depth` counts from 0 there. `previous` is the session that this one follows or was made from, for
-    `reason`: the words of a reset, `fork` (of its turns up to `turns`) or `import`.
+    `reason`: the words of a reset, `fork` (of its turns up to `turns`) or `import`. Events up to the number
+    `copied` are copies: they say what was said, but nothing in them was paid, started or set going here.
     """
 
     session: str
@@ -106,6 +107,7 @@ class SessionCreated(msgspec.Struct, frozen=True, omit_defaults=True):
     previous: str = ""
     reason: str = ""
     turns: int = 0
+    copied: int = 0
     source: Origin | None = None
 
 

@@ -15,21 +15,22 @@ class ProviderData(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True):
+# `gc=False`: a history has a hundred thousand of them, and none is part of a cycle.
+class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True, gc=False):
     """Words for the reader."""
 
     text: str
     provider_data: ProviderData | None = None
 
 
-class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True):
+class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True, gc=False):
     """What the model thought before it answered."""
 
     text: str
     provider_data: ProviderData | None = None
 
 
-class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_call", omit_defaults=True):
+class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_call", omit_defaults=True, gc=False):
     """The model wants a tool to run. `arguments` is the JSON text as the model wrote it."""
 
     id: str
@@ -38,14 +39,16 @@ class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_call", o
     provider_data: ProviderData | None = None
 
 
-class Image(msgspec.Struct, frozen=True, tag_field="type", tag="image", omit_defaults=True):
+class Image(msgspec.Struct, frozen=True, tag_field="type", tag="image", omit_defaults=True, gc=False):
     """A picture: base64 of its bytes."""
 
     media_type: str
     data: str
 
 
-class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result", omit_defaults=True):
+class ToolResult(
+    msgspec.Struct, frozen=True, tag_field="type", tag="tool_result", omit_defaults=True, gc=False
+):
     """The answer to the call `call_id`."""
 
     call_id: str
@@ -57,7 +60,7 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result
 Block = Text | Thinking | ToolCall | ToolResult | Image
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One message of a history: blocks in order, never empty."""
 
     role: Literal["user", "assistant"]

@@ -22,6 +22,8 @@ def fresh_ids(message: Message, taken: Collection[str]) -> Message:
     id, so a repeated one would lose a result. The new id follows from the old and what is taken: the same
     history gives the same ids. A message without repetitions is returned as it is.
     """
+    if not message.calls:
+        return message
     used = set(taken)
     avoid = used | call_ids((message,))
     content: list[Block] = []
@@ -33,7 +35,7 @@ def fresh_ids(message: Message, taken: Collection[str]) -> Message:
             content.append(block if identity == block.id else msgspec.structs.replace(block, id=identity))
         else:
             content.append(block)
-    return Message(message.role, tuple(content)) if message.calls else message
+    return Message(message.role, tuple(content))
 
 
 def _fresh(identity: str, avoid: set[str]) -> str:

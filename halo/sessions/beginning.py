@@ -29,6 +29,7 @@ class Relation(NamedTuple):
     previous: str = ""
     reason: str = ""
     turns: int = 0
+    copied: int = 0
     source: Origin | None = None
 
 

@@ -158,7 +158,7 @@ def render(found: Event | Unread) -> str:
             return _message(data)
         case ToolResultAdded():
             mark = " (error)" if data.result.is_error else ""
-            return f"\n**{data.tool}**{mark}\n\n{_fenced(data.result.text)}"
+            return f"\n**{data.tool}**{mark}\n\n{fenced(data.result.text)}"
         case ContextShortened():
             tokens = f"about {data.tokens_before:,} tokens to {data.tokens_after:,}"
             return f"\n*the model's history was shortened here ({data.strategy}): {tokens}*\n"
@@ -182,7 +182,7 @@ def _message(added: MessageAdded) -> str:
     who = "Assistant" if added.message.role == "assistant" else "Halo" if added.internal else "User"
     parts = [f"\n### {who}{' (internal)' if added.internal else ''}\n"]
     if added.typed:
-        parts.append(f"\n{added.typed}\n\n*What the model was given:*\n\n{_fenced(added.message.text)}")
+        parts.append(f"\n{added.typed}\n\n*What the model was given:*\n\n{fenced(added.message.text)}")
         return "".join(parts)
     for block in added.message.content:
         if isinstance(block, Text):
@@ -194,7 +194,8 @@ def _message(added: MessageAdded) -> str:
     return "".join(parts)
 
 
-def _fenced(text: str) -> str:
+def fenced(text: str) -> str:
+    """Write a text as a block of code that nothing in it can end."""
     fence = "```"
     while fence in text:
         fence += "`"

@@ -94,7 +94,11 @@ class Conversation:
             self.newer.append(newer)
         if data is not None:
             self._fold(data, event)
-            self.standing.add(data, event.ts, event.turn)
+            if self.created is not None and self._is_copy(event.seq):
+                self.standing.add_copy(data, self.created.reason)
+            else:
+                self._spend(data, event)
+                self.standing.add(data, event.ts, event.turn)
             if not (isinstance(data, (ToolResultAdded, TurnEnded)) and data.mended):
                 self._lived = event.ts
 
@@ -107,13 +111,19 @@ class Conversation:
             self._unnumbered += 1
 
     def _count(self, event: Event) -> None:
-        gap = gap_before(event.seq, self.seq, self._unnumbered)
-        if gap:
-            self.damaged.append(gap)
+        if event.seq != self.seq + 1:
+            gap = gap_before(event.seq, self.seq, self._unnumbered)
+            if gap:
+                self.damaged.append(gap)
         self._unnumbered = 0
         self.seq = max(self.seq, event.seq)
         self.turn = max(self.turn, event.turn)
-        self.updated_at = event.ts
+        if not self._is_copy(event.seq):
+            self.updated_at = event.ts
+
+    def _is_copy(self, seq: int) -> bool:
+        """Tell whether an event came from another session: nothing in it was done, or paid, here."""
+        return self.created is not None and seq <= self.created.copied
 
     def _fold(self, data: EventData, event: Event) -> None:
         match data:
@@ -138,17 +148,24 @@ class Conversation:
             case ContextShortened():
                 self._shorten(data, event)
             case UsageReported():
-                self.usage, self.model = self.usage + data.usage, data.model
-                self.calls, self.cost = self.calls + 1, self.cost + (data.cost or 0.0)
+                self.model = data.model
+                self._call(data, event)
+            case TurnEnded():
+                self.ended, self.open_turn = data, False
+
+    def _spend(self, data: EventData, event: Event) -> None:
+        """Add up what was used: of model calls, of attempts that failed, and time."""
+        match data:
+            case UsageReported():
+                self.usage, self.cost = self.usage + data.usage, self.cost + (data.cost or 0.0)
+                self.calls += 1
                 self.unpriced += data.cost is None
                 self.currency = data.currency or self.currency
                 self.expected += data.expected
-                self._call(data, event)
             case UsageLost():
                 self.usage, self.cost = self.usage + data.usage, self.cost + (data.cost or 0.0)
                 self.currency = data.currency or self.currency
             case TurnEnded():
-                self.ended, self.open_turn = data, False
                 # Whoever mends a turn may come days after it.
                 self.seconds += _between(self._began, self._lived if data.mended else event.ts)
 
@@ -181,6 +198,8 @@ class Conversation:
 
     def _close_calls(self) -> None:
         """Put the results so far behind their calls: nothing can answer these calls any more."""
+        if not self.open_calls and not self._results:
+            return
         self.messages.extend(self._answers())
         self.open_calls, self._results = {}, []
 

@@ -23,6 +23,7 @@ from halo.records.events import (
     TurnStarted,
 )
 from halo.records.messages import Text
+from halo.sessions.routing.carrying import copies_setting
 from halo.sessions.routing.inbound import merged
 
 if TYPE_CHECKING:
@@ -80,6 +81,16 @@ class Standing:
     def add(self, data: EventData, ts: str, turn: int) -> None:
         """Take in what one event, recorded at `ts` in `turn`, says."""
         match data:
+            # The most frequent ones first: a log has a hundred thousand of them.
+            case MessageAdded():
+                self._message(data, ts)
+            case TurnStarted():
+                self.settings.pop("stopped", None)
+                self.said = ""
+            case ToolResultAdded():
+                self._result(data)
+            case TurnEnded():
+                self._gave_way = data.reason == "gave_way"
             case SessionChanged():
                 if data.value:
                     self.settings[data.name] = data.value
@@ -87,11 +98,6 @@ class Standing:
                     self.settings.pop(data.name, None)
             case SessionCreated():
                 self.origin = data.source
-            case MessageAdded():
-                self._message(data, ts)
-            case TurnStarted():
-                self.settings.pop("stopped", None)
-                self.said = ""
             case ChildStarted():
                 self.children[data.session] = data
             case ChildRemoved():
@@ -102,10 +108,6 @@ class Standing:
                     self.report, self.report_turn = data, turn
             case AnswerTaken():
                 self._returning.append(data)
-            case ToolResultAdded():
-                self._result(data)
-            case TurnEnded():
-                self._gave_way = data.reason == "gave_way"
             case SessionRolledOver():
                 self.successor = data
             case MemoryFlushed():
@@ -115,10 +117,26 @@ class Standing:
             case ContextShortened() if data.strategy != "prune":
                 self.flushed, self.failed_at = False, 0
 
-    def _message(self, added: MessageAdded, ts: str) -> None:
-        self.taken.update(source.id for source in added.sources)
+    def add_copy(self, data: EventData, reason: str) -> None:
+        """Take in what an event says that was copied from another session, for `reason` (fork, import).
+
+        What was said and set; whom that session had started, asked or told is no matter of this one.
+        """
+        match data:
+            case SessionChanged() if copies_setting(data.name, reason):
+                self.add(data, "", 0)
+            case MessageAdded():
+                self._say(data)
+            case TurnStarted() | MemoryFlushed() | CompactionFailed() | ContextShortened():
+                self.add(data, "", 0)
+
+    def _say(self, added: MessageAdded) -> None:
         if added.message.role == "assistant" and not added.internal:
             self.said = "".join(block.text for block in added.message.content if isinstance(block, Text))
+
+    def _message(self, added: MessageAdded, ts: str) -> None:
+        self.taken.update([source.id for source in added.sources])
+        self._say(added)
         if added.message.role != "user" or added.internal:
             return
         self.sources = (*self.sources, *added.sources) if self._gave_way else added.sources

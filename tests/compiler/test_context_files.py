@@ -193,6 +193,15 @@ class TestCaps:
         assert caught.value.file == "workspace:.halo/TOOLS.md"
         assert "120; general.prompt.context_total_chars allows 100" in str(caught.value)
 
+    def test_a_file_that_several_agents_are_given_counts_once_for_each(self):
+        """Complaint 59: its size was added up over the agents, and found too large."""
+        agents = {f".halo/agents/{name}/agent.yaml": agent() for name in "bcd"}
+        files = having(
+            "SOUL.md", files={**FILES, **agents, ".halo/SOUL.md": "x" * 90}, context_total_chars=100
+        )
+        for name in "abcd":
+            assert "x" * 90 in prompt(files, AgentTarget(name))
+
     def test_truncation_keeps_head_and_tail_and_says_so(self):
         files = {**FILES, ".halo/SOUL.md": LONG}
         made = compiled(having("SOUL.md", files=files, context_overflow="truncate"))

@@ -94,3 +94,19 @@ def test_only_what_the_user_configured_is_kept_of_the_environment():
     assert not dropped.keys() & made.keys()
     assert made["GIT_ALLOW_PROTOCOL"] == "none"
     assert made["LC_ALL"] == "C"
+
+
+def test_reading_takes_no_lock_of_the_index(repo):
+    """Complaint 67: a status poll held it, and the user's own commit failed."""
+    path, index = os.path.join(repo, "a"), os.path.join(repo, ".git", "index")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("a")
+    assert call_git(repo, "add", "a").code == 0
+    os.utime(path, (1, 1))  # git would like to write down what it sees now
+    with open(index, "rb") as file:
+        before = file.read()
+    assert call_git(repo, "status", "--porcelain").out == b"A  a\n"
+    with open(index, "rb") as file:
+        assert file.read() == before
+    with open(index + ".lock", "xb"):
+        assert call_git(repo, "status", "--porcelain").out == b"A  a\n"

@@ -8,12 +8,14 @@ from crash import every_crash, recording, replay
 from halo.files import ops
 from halo.files.seal import machine_key
 from halo.records.events import MessageAdded, TurnStarted
+from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.records.messages import user
 from halo.records.targets import AgentTarget
 from halo.sessions.choice import Choice
 from halo.sessions.derived import read_header
 from halo.sessions.find import session_ids
 from halo.sessions.folder import SessionFolder
+from halo.sessions.inbox.folder import Inbox
 
 NOW = 1_790_000_000_123_456_789
 TEXTS = ["small", "L" * 70_000, "small again", "L" * 70_000, "M" * 70_000]
@@ -64,3 +66,32 @@ def test_what_was_acknowledged_is_there_after_any_crash(tmp_path, made):
         assert read_header(survivor).agent == "default"
         with survivor.open(now) as again:  # and it goes on
             again.append(TurnStarted("artifact", "print"), turn=2)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_message_that_was_put_is_there_after_any_crash(tmp_path, made):
+    """`made`: its folder was made by a process that died before it synced the name."""
+    base = tmp_path / "base"
+    base.mkdir()
+    home = str(tmp_path / "home")
+    machine_key(home, make=True)
+    acknowledged = []
+    with recording() as recorded:
+        with Choice(str(base / "sessions"), home, None, AgentTarget("default"), "cli").open(now) as session:
+            folder = session.folder
+        if made:
+            ops.mkdir(os.path.join(folder.path, "inbox"))
+        begun = len(recorded)
+        for name in ("one", "two"):
+            Inbox(folder.path).put(Incoming(FORMAT, name, "", name, Sender("user")), NOW)
+            acknowledged.append((len(recorded), name))
+    for nth, (upto, lost) in enumerate(every_crash(recorded)):
+        if upto < begun:
+            continue
+        into = tmp_path / str(nth)
+        into.mkdir()
+        replay(recorded[:upto], str(base), str(into), **lost)
+        waiting, problems = Inbox(SessionFolder(str(into / "sessions"), folder.id).path).waiting()
+        assert problems == []
+        safe = [name for done, name in acknowledged if done <= upto]
+        assert [each.message.id for each in waiting][: len(safe)] == safe, (upto, lost)

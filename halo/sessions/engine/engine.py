@@ -144,6 +144,8 @@ class Engine:
             await self._drain(choice, ())
             self.failures.pop(session_id, None)
         except Exception as error:  # noqa: BLE001  # one session ends; the others go on
+            if not SessionFolder(self.sessions, session_id).exists():
+                return  # somebody deleted it
             self._errors[session_id] = error
             self.failures[session_id] = self.failures.get(session_id, 0) + 1
             what = str(error) if isinstance(error, HaloError) else f"{type(error).__name__}: {error}"

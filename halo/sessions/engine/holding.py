@@ -216,8 +216,9 @@ class Holding:
         for child in session.conversation.standing.children:
             folder = SessionFolder(self.choice.sessions, child)
             if _was_begun(folder):
-                request_stop(folder.path, stop)
-                self.stopped_children.append(child)
+                with suppress(FileNotFoundError):  # somebody deletes it now
+                    request_stop(folder.path, stop)
+                    self.stopped_children.append(child)
         session.append(SessionChanged("stopped", stop.by or "stopped", stop.by))
         done_stopping(session.folder.path)
 

@@ -7,19 +7,22 @@ from collections.abc import Iterator
 from halo.errors import BusyError
 from halo.files.locks import hold
 from halo.records.headers import Header
+from halo.sessions.find import begun_here
 from halo.sessions.folder import EVENTS, LOCK, SessionFolder
 from halo.sessions.index.lookup import headers
 
 
-def unfinished_sessions(sessions: str, *, before: float | None = None) -> Iterator[str]:
+def unfinished_sessions(sessions: str, home: str, *, before: float | None = None) -> Iterator[str]:
     """Yield the sessions that somebody has to open, so that they come to their end.
 
-    Those of a run in which somebody is at work are left to them. `before`: only where nothing has happened
-    since then (seconds since the epoch).
+    `home` is Halo's home: those that were begun elsewhere are nobody's here. Those of a run in which somebody
+    is at work are left to them. `before`: only where nothing has happened since then (seconds since the
+    epoch).
     """
     runs: dict[str, list[Header]] = defaultdict(list)
     for header in headers(sessions):
-        if _is_open(header) or (header.parent and header.turns > header.reported):
+        unfinished = _is_open(header) or (header.parent and header.turns > header.reported)
+        if unfinished and begun_here(header, home):
             runs[header.root].append(header)
     for run in runs.values():
         folders = [SessionFolder(sessions, header.id) for header in run]

@@ -71,7 +71,7 @@ class Worker:
         sessions = self._engine.sessions
         found = (
             *waiting_sessions(sessions, before=before),
-            *unfinished_sessions(sessions, before=before),
+            *unfinished_sessions(sessions, self._home, before=before),
         )
         return [*dict.fromkeys(found)]
 

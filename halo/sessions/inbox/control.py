@@ -16,8 +16,11 @@ _LARGEST = 65_536  # bytes
 
 
 def request_stop(session: str, stop: Stop) -> None:
-    """Ask the process that holds the session in the folder `session` to stop it. Raises OSError."""
-    replace_file(os.path.join(session, NAME), readable_json(stop), sync=True)
+    """Ask the process that holds the session in the folder `session` to stop it.
+
+    Raises OSError, for a session that is gone, too.
+    """
+    replace_file(os.path.join(session, NAME), readable_json(stop), sync=True, folders=False)
 
 
 def wanted_stop(session: str) -> Stop | None:

@@ -50,7 +50,7 @@ class Inbox:
         """Add a message; False when one with its id waits already. It survives a power loss.
 
         Raises `BusyError` when `bound` messages wait (None: however many), `LogError` for one that is too
-        large, and OSError.
+        large and for a session that is gone, and OSError.
         """
         refuse_links(self._session, FOLDER)
         data = readable_json(message)
@@ -59,8 +59,21 @@ class Inbox:
                 f"the message is too large for an inbox ({len(data):,} bytes; at most {LARGEST:,})",
                 hint="put the text into a file and name it",
             )
-        ops.make_dirs(self.path, sync=True)
-        digest = sha256(message.id.encode())[:32]
+        try:
+            return self._put(message.id, data, now_ns, bound)
+        except FileNotFoundError as error:
+            raise LogError(
+                "there is no session here any more",
+                file=self._session,
+                hint="it was deleted; begin another one",
+            ) from error
+
+    def _put(self, message_id: str, data: bytes, now_ns: int, bound: int | None) -> bool:
+        with suppress(FileExistsError):
+            ops.mkdir(self.path)
+        # Whoever made the folder may have died before its name was synced.
+        ops.fsync_dir(self._session)
+        digest = sha256(message_id.encode())[:32]
         names = self.names()
         if any(name.endswith(f"-{digest}.json") for name in names):
             return False
@@ -73,9 +86,13 @@ class Inbox:
         last = int(names[-1][:20]) if names else 0
         # A name with a time that no clock shows is no reason to go beyond what can be sorted.
         arrival = max(now_ns, last + 1 if last < _LATEST else 0)
-        while not create_file(os.path.join(self.path, f"{arrival:020d}-{digest}.json"), data, sync=True):
+        # Without its folder: who deletes the session looks for messages, and none may come behind that.
+        while not create_file(self._file(arrival, digest), data, sync=True, folders=False):
             arrival += 1
         return True
+
+    def _file(self, arrival: int, digest: str) -> str:
+        return os.path.join(self.path, f"{arrival:020d}-{digest}.json")
 
     def waiting(self, *, but: Collection[str] = ()) -> tuple[list[Waiting], list[str]]:
         """Return the messages that wait, in order, and what is wrong with files that cannot be read.

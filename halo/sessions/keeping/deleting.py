@@ -102,17 +102,21 @@ def delete(sessions: str, deletion: Deletion, *, force: bool) -> None:
         if now.objections and not force:
             raise UsageError("; ".join(now.objections), hint="--force deletes it all the same")
         for each in reversed(deletion.doomed):  # the lowest first: a crash leaves no child without its parent
-            _remove(sessions, each.folder)
+            _remove(sessions, each.folder, force=force)
     for month in {month_of(each.folder.id) for each in deletion.doomed}:
         # `halo gc` finds artifacts mentioned there. Whoever rewrites the file next does the same.
         with suppress(HaloError, OSError):
             drop_gone(sessions, month)
 
 
-def _remove(sessions: str, folder: SessionFolder) -> None:
+def _remove(sessions: str, folder: SessionFolder, *, force: bool) -> None:
     month, name = os.path.split(folder.path)
     gone = os.path.join(month, f".{name}.{os.urandom(6).hex()}.deleted")
     ops.rename_folder(folder.path, gone)
+    # Nothing can be put there any more; what came until now was acknowledged.
+    if not force and Inbox(gone).count():
+        ops.rename_folder(gone, folder.path)
+        raise BusyError(f"a message has just come for session {folder.id}")
     ops.fsync_dir(month)
     unmark(sessions, folder.id)
     shutil.rmtree(gone)

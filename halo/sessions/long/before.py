@@ -31,7 +31,8 @@ def look_back(desk: Desk, conversation: Conversation, artifact: Artifact) -> Bef
     """Look at the turn before one of `artifact`, which has not begun."""
     now = desk.now_ns() / 1e9
     started, changed = conversation.started, None
-    if started is not None and started.artifact != artifact.id:
+    # What was imported ran from nothing that is known.
+    if started is not None and started.artifact and started.artifact != artifact.id:
         earlier = _load(desk, started.artifact)
         runtime = (earlier or artifact).runtime
         rule = rule_for(runtime.binding, runtime.capabilities)

@@ -14,8 +14,8 @@ def look_at(builder: Builder, folder: SessionFolder) -> Window:
     """
     conversation = folder.read()
     pin = conversation.standing.settings.get("pin", "")
-    if pin or conversation.started is not None:
-        started = conversation.started.artifact if conversation.started is not None else ""
+    started = conversation.started.artifact if conversation.started is not None else ""
+    if pin or started:
         return window_of(builder.store.load(pin or started), conversation)
     if conversation.created is None:
         raise LogError("its first event, which says whom the session is with, is damaged", file=folder.events)

@@ -103,7 +103,7 @@ def pin(builder: Builder, session: OpenSession, named: str, by: str) -> Artifact
     started, created = conversation.started, conversation.created
     if named:
         identity = _find(builder.store, named)
-    elif started is not None:
+    elif started is not None and started.artifact:
         identity = started.artifact
     else:
         raise UsageError("no turn has run in this session yet", hint="name the artifact to pin")

@@ -16,6 +16,17 @@ CARRIED: Mapping[str, bool] = {
     "stopped": False,
 }
 
+# What an imported session keeps of it: names and how it is shown. A model, a pinned artifact and whether
+# replies are sent were chosen elsewhere, perhaps by somebody else.
+_IMPORTED = frozenset({"title", "label", "thinking", "verbose"})
+
+
+def copies_setting(name: str, reason: str) -> bool:
+    """Tell whether a setting among copied events counts: `reason` is `fork` or `import`."""
+    if reason == "fork":
+        return name == "title" or CARRIED.get(name, False)
+    return name in _IMPORTED
+
 
 def carried_over(settings: Mapping[str, str], *, model: str = "") -> dict[str, str]:
     """Return the settings that the next session of a key begins with; `model` is one chosen for it.
