@@ -54,7 +54,7 @@ class Shelf:
                 session.append(UsageReported("played", "m", Usage(uncached=3, output=2), "digest"))
                 session.append(TurnEnded("done"))
                 if derive:
-                    write_derived(folder, session.conversation)
+                    write_derived(session)
         return folder
 
     def child(self, parent, agent="b", *, depth=1, root=None):

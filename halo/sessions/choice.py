@@ -87,7 +87,7 @@ def main_session(agent: str, origin: str) -> Relation | None:
 
 def _named(sessions: str, home: str, agent: str | None, origin: str, named: str) -> Choice:
     folder = find_session(sessions, named)
-    conversation = folder.read()
+    conversation = folder.read_ahead()
     check_writable(folder, conversation)
     if conversation.created is None:
         raise LogError(

@@ -21,7 +21,7 @@ from halo.records.events import (
 )
 from halo.records.headers import FORMAT, Header
 from halo.records.messages import Text, ToolCall
-from halo.sessions.folder import SessionFolder
+from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.history import Conversation
 from halo.sessions.index.rows import note
 from halo.sessions.reading import Unread, payload_of
@@ -111,27 +111,32 @@ def _size(path: str) -> int | None:
         return None
 
 
-def write_derived(folder: SessionFolder, conversation: Conversation) -> None:
-    """Bring session.json, transcript.md and the row of the index up to date; this process holds the session.
+def write_derived(session: OpenSession) -> None:
+    """Bring session.json, transcript.md and the row of the index up to date.
 
-    Only what is new is rendered when the transcript is the one that session.json tells of. Raises OSError
-    (a full disk, something in the way), which the next call makes good, and `LogError`.
+    Only what this process appended is rendered where both files tell of all that was there before; the log
+    is not read again. Raises OSError (a full disk, something in the way), which the next call makes good,
+    and `LogError`.
     """
+    folder, conversation = session.folder, session.conversation
     transcript = os.path.join(folder.path, TRANSCRIPT)
     known, size = stored_header(folder), _size(transcript)
-    grows = known is not None and known.seq <= conversation.seq and size == known.transcript_bytes > 0
-    after = known.seq if grows and known is not None else 0
-    text = "".join(render(found) for found in folder.read_events(after=after))
-    if grows and size is not None:
-        data = text.encode()
+    if (
+        known is not None
+        and (known.seq, known.log_bytes) == session.settled
+        and size == known.transcript_bytes
+    ):
+        data = "".join(map(render, session.fresh)).encode()
         _append(transcript, data)
         size += len(data)
     else:
-        data = transcript_start(folder.id) + text.encode()
+        data = transcript_start(folder.id) + "".join(map(render, folder.read_events())).encode()
         replace_file(transcript, data)
         size = len(data)
-    header = header_of(folder.id, conversation, log_bytes=_size(folder.events) or 0, transcript_bytes=size)
+    log_bytes = _size(folder.events) or 0
+    header = header_of(folder.id, conversation, log_bytes=log_bytes, transcript_bytes=size)
     replace_file(os.path.join(folder.path, HEADER), readable_json(header))
+    session.settle(log_bytes)
     note(os.path.dirname(os.path.dirname(folder.path)), header)
 
 

@@ -11,6 +11,7 @@ from halo.files.closing import Closing
 from halo.files.locks import FileLock, hold
 from halo.files.log import CheckedLog, read_log
 from halo.files.regular import refuse_links
+from halo.files.stamps import Stamp
 from halo.records.events import FORMAT, NAMES, Event, EventData, ToolResultAdded, TurnEnded
 from halo.records.messages import ToolResult
 from halo.sessions.attachments import fetch, put_aside
@@ -35,6 +36,7 @@ class SessionFolder:
         self.id = session_id
         self.path = os.path.join(sessions, month_of(session_id), session_id)
         self.events = os.path.join(self.path, EVENTS)
+        self._ahead: tuple[Stamp | None, Conversation] | None = None
 
     def exists(self) -> bool:
         """Tell whether there is a log."""
@@ -43,6 +45,34 @@ class SessionFolder:
     def read(self) -> Conversation:
         """Fold the log. Raises `LogError` when it cannot be read."""
         return fold(read_log(self.events), self._fetch)
+
+    def read_ahead(self) -> Conversation:
+        """Fold the log as `read` does, and keep it: `open` goes on with it where nothing has come since."""
+        stamp = self._stamp()  # before it is read, for it may grow
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or stamp is None or ahead[0] != stamp:
+            ahead = (stamp, self.read())
+        self._ahead = ahead
+        return ahead[1]
+
+    def take_ahead(self) -> Conversation:
+        """Return what `read_ahead` does, for whoever holds the session and changes it."""
+        conversation = self.read_ahead()
+        self._ahead = None
+        return conversation
+
+    def give_back(self, conversation: Conversation) -> None:
+        """Keep what was folded for the next `open`; this process still holds the session.
+
+        So a process that runs turn after turn in a session reads its log once.
+        """
+        self._ahead = (self._stamp(), conversation)
+
+    def _stamp(self) -> Stamp | None:
+        try:
+            return Stamp.of(os.stat(self.events, follow_symlinks=False))
+        except OSError:
+            return None  # reading says why
 
     def read_events(self, *, after: int = 0) -> Iterator[Event | Unread]:
         """Read the events behind the sequence number `after`, with their attachments. Raises `LogError`."""
@@ -91,7 +121,8 @@ class OpenSession(Closing):
     has written to is refused (`check_writable`) and stays as it is.
 
     `sound` is False after an event could not be appended: whether it is in the log is then unknown, so
-    nothing more goes into it, and the next one who opens the session mends it.
+    nothing more goes into it, and the next one who opens the session mends it. `fresh` are the events that
+    were appended since the log had `settled`: so many events and bytes, of which files were derived.
     """
 
     def __init__(self, folder: SessionFolder, now_ns: Callable[[], int], *, create: bool) -> None:
@@ -110,8 +141,10 @@ class OpenSession(Closing):
         self._lock.acquire()
         try:
             # Read before it is opened, because opening closes a torn tail.
-            self.conversation = folder.read() if folder.exists() else Conversation()
+            self.conversation = folder.take_ahead() if folder.exists() else Conversation()
             check_writable(folder, self.conversation)
+            self.fresh: list[Event] = []
+            self.settled = (self.conversation.seq, _size(folder.events))
             self._log = CheckedLog.open(folder.events, create=create)
             try:
                 self._mend()
@@ -145,6 +178,7 @@ class OpenSession(Closing):
         self._log.append(msgspec.json.encode(msgspec.structs.replace(event, data=stored)))
         self.sound = True
         self.conversation.add(event)
+        self.fresh.append(event)
         return event
 
     def _mend(self) -> None:
@@ -158,7 +192,21 @@ class OpenSession(Closing):
             result = ToolResult(call_id, text, is_error=True)
             self.append(ToolResultAdded(result, tool, mended=True))
 
+    def settle(self, log_bytes: int) -> None:
+        """Forget the fresh events: files were derived of all that the log holds, so many bytes."""
+        self.settled = (self.conversation.seq, log_bytes)
+        self.fresh.clear()
+
     def close(self) -> None:
         """Let the session go."""
         self._log.close()
+        if self.sound:
+            self.folder.give_back(self.conversation)
         self._lock.release()
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0  # there is none yet

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -59,10 +59,12 @@ class Aside(NamedTuple):
     """What whoever runs several sessions gives a turn of one of them.
 
     `ledger` makes the ledger of the turn; `tools` those tools that reach other sessions, by their names.
+    `place` is held while the turn of an artifact runs: it waits for its place among the turns of its run.
     """
 
     ledger: Callable[[OpenSession, Runtime], Ledger]
     tools: Callable[[Equipment], Mapping[str, Tool]]
+    place: Callable[[Artifact], AbstractAsyncContextManager[None]]
 
 
 def prepare(

@@ -130,7 +130,7 @@ def test_a_damaged_attachment_costs_its_event_alone(tmp_path, how, which):
     with folder.open(now) as session:
         session.append(TurnStarted("artifact", "print"), turn=2)
         session.append(TurnEnded("done"))
-        write_derived(folder, session.conversation)
+        write_derived(session)
     assert [event["seq"] for event in lines(folder)] == list(range(1, 10))
     with open(os.path.join(folder.path, "transcript.md"), encoding="utf-8") as file:
         assert f"*event {seq}: " in file.read()

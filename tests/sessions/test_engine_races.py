@@ -4,6 +4,9 @@ import asyncio
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -136,6 +139,41 @@ class TestSlots:
         lead = [start(), ask, three, says("ok"), *[says("noted")] * 5]
         office.run_team(*lead, worker=[now], helper=[counted] * 3)
         assert most == 1
+
+    def test_they_count_for_a_run_whichever_processes_take_part_and_go_with_a_killed_one(self, office):
+        office.ws.write({".halo/settings.yaml": ONE_AT_A_TIME})
+        office.run_team(start(), says("ok"), says("noted"), worker=[says("done")])
+        taking = (
+            "import sys, time; from halo.sessions.engine.slots import RunSlots;"
+            "held = RunSlots(sys.argv[1], 1).take(); print(held is not None, flush=True); time.sleep(60)"
+        )
+        other = subprocess.Popen([sys.executable, "-c", taking, office.folder.path], stdout=subprocess.PIPE)
+        with other.stdout as out:
+            assert out.readline() == b"True\n"
+
+        def killed(_session, event):
+            office.shown.append(event)
+            if isinstance(event, Notice) and "waits" in event.text:
+                other.send_signal(signal.SIGKILL)
+
+        office.put_for(office.at(office.child().id), "And now?")
+        office.players = {"worker": Script(says("More.")), "lead": Script(says("noted"))}
+        office.desk.adapter = lambda _artifact, target: office.players[target.agent]
+
+        async def go():
+            engine = Engine(office.desk, killed)
+            engine.wake(office.child().id)
+            await engine.settled()
+
+        asyncio.run(go())
+        assert other.wait(5) == -signal.SIGKILL
+        assert outcome_of(office.at(office.child().id), "And now?").text == "More."
+        told = [event.text for event in office.shown if isinstance(event, Notice)]
+        assert f"session {office.child().id} waits: 1 turns of its run are at work in other processes" in told
+
+    def test_a_session_that_is_alone_in_its_run_needs_none(self, desk):
+        desk.run(Player(says("Hello.")))
+        assert not os.path.exists(os.path.join(desk.folder.path, "slots"))
 
     def test_an_answer_that_comes_while_the_asker_waits_for_a_slot_is_not_lost(self, office):
         office.ws.write({".halo/settings.yaml": ONE_AT_A_TIME})

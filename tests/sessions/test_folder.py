@@ -53,7 +53,7 @@ def begin(sessions, agent="default", at=NOW, origin="cli", **target):
         session.append(MessageAdded(user("What is up?")))
         session.append(MessageAdded(Message("assistant", (Text("Nothing."),))))
         session.append(TurnEnded("done"))
-        write_derived(session.folder, session.conversation)
+        write_derived(session)
         return session.folder
 
 
@@ -142,7 +142,8 @@ def test_derived_files_are_rebuilt_when_missing_or_wrong(tmp_path):
             msgspec.structs.replace(read_header(folder), transcript_bytes=header.transcript_bytes) == header
         )
     os.unlink(os.path.join(folder.path, "session.json"))
-    write_derived(folder, folder.read())
+    with folder.open(now) as session:
+        write_derived(session)
     with open(os.path.join(folder.path, "session.json"), "rb") as file:
         assert msgspec.json.decode(file.read(), type=Header) == header
 
@@ -176,12 +177,39 @@ def test_the_transcript_grows_by_turns_as_if_written_at_once(tmp_path):
             session.append(MessageAdded(Message("assistant", (ToolCall("c", "grep", '{"pattern": "x"}'),))))
             session.append(ToolResultAdded(ToolResult("c", "a ``` fence", is_error=True), "grep"))
             session.append(TurnEnded("steps"))
-            write_derived(folder, session.conversation)
+            write_derived(session)
     grown = read_bytes(transcript).decode()
     os.unlink(transcript)
-    write_derived(folder, folder.read())
+    with folder.open(now) as session:
+        write_derived(session)
     assert read_bytes(transcript).decode() == grown
     assert "````\na ``` fence\n````" in grown
+
+
+def test_a_process_reads_the_log_of_a_session_once_however_many_turns_it_runs(tmp_path, monkeypatch):
+    folder, reads = begin(tmp_path), []
+    monkeypatch.setattr("halo.sessions.folder.read_log", lambda path: reads.append(path) or read_log(path))
+    folder = choose(str(tmp_path), None, "cli", home=str(tmp_path), named=folder.id, new=False).folder
+    for turn in (2, 3, 4):
+        with folder.open(now) as session:
+            session.append(TurnStarted("artifact", "print"), turn=turn)
+            session.append(MessageAdded(user(f"turn {turn}")))
+            session.append(TurnEnded("done"))
+            write_derived(session)
+    assert len(reads) == 1
+    assert session.conversation.history() == SessionFolder(str(tmp_path), folder.id).read().history()
+
+
+def test_what_another_process_has_written_meanwhile_is_read(tmp_path):
+    folder = begin(tmp_path)
+    with folder.open(now) as session:
+        session.append(TurnStarted("artifact", "print"), turn=2)
+        session.append(TurnEnded("done"))
+    with SessionFolder(str(tmp_path), folder.id).open(now) as other:
+        other.append(MessageAdded(user("from elsewhere")), turn=2)
+    with folder.open(now) as session:
+        assert session.conversation.history()[-1] == user("from elsewhere")
+        assert session.conversation.seq == other.conversation.seq
 
 
 @pytest.mark.parametrize("left", ["nothing", "half", "whole", "other"])
@@ -197,13 +225,13 @@ def test_a_transcript_is_never_wrong_for_long(tmp_path, monkeypatch, left):
         with monkeypatch.context() as patch:
             patch.setattr("halo.sessions.derived.replace_file", failing(errno.ENOSPC))
             with pytest.raises(OSError, match="No space"):
-                write_derived(folder, session.conversation)
+                write_derived(session)
         after = read_bytes(transcript)
         assert b"second" in after
         damage = {"nothing": before, "half": after[:-4], "whole": after, "other": b""}
         with open(transcript, "wb") as file:
             file.write(damage[left])
-        write_derived(folder, session.conversation)
+        write_derived(session)
     assert read_bytes(transcript) == after
 
 
@@ -217,7 +245,7 @@ def test_a_transcript_that_is_a_link_is_replaced_not_followed(tmp_path):
     os.symlink(elsewhere, transcript)
     with folder.open(now) as session:
         session.append(TurnStarted("artifact", "print"), turn=2)
-        write_derived(folder, session.conversation)
+        write_derived(session)
     assert elsewhere.read_bytes() == before
     assert not os.path.islink(transcript)
 

@@ -30,7 +30,7 @@ def change(desk: Desk, command: Command, choice: Choice, sender: Sender) -> Done
     value = _value(desk, command, choice, sender)
     with choice.open(desk.now_ns) as session:
         session.append(SessionChanged(name, value, sender.name or sender.kind), turn=0)
-        write_derived(session.folder, session.conversation)
+        write_derived(session)
     choice = choice._replace(folder=session.folder, notices=(), relation=None)
     return Done(choice, answer=_told(desk, command, choice, sender))
 

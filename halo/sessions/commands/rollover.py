@@ -59,7 +59,7 @@ def roll_over(desk: Desk, choice: Choice, reason: str, inputs: dict[str, str], m
         with choice.open(desk.now_ns) as session:
             if model:
                 session.append(SessionChanged(_MODEL, model, "user"), turn=0)
-            write_derived(session.folder, session.conversation)
+            write_derived(session)
         return choice._replace(folder=session.folder, notices=())
     with choice.folder.open(desk.now_ns) as old:
         created = old.conversation.created
@@ -72,7 +72,7 @@ def roll_over(desk: Desk, choice: Choice, reason: str, inputs: dict[str, str], m
             new_id = new_session_id(desk.now_ns(), secrets.token_bytes(6))
             given = {**inputs, **({_MODEL: model} if model else {})}
             old.append(SessionRolledOver(new_id, reason, given), turn=0)
-            write_derived(old.folder, old.conversation)
+            write_derived(old)
         conversation = old.conversation
     return _begun(desk, choice, conversation)
 
@@ -114,7 +114,7 @@ def _begun(desk: Desk, choice: Choice, old: Conversation) -> Choice:
         )
     with session:
         _take_over(session, old)
-        write_derived(session.folder, session.conversation)
+        write_derived(session)
     return choice._replace(folder=session.folder, notices=(), relation=None)
 
 

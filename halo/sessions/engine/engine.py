@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 
 from halo.errors import BusyError, HaloError
 from halo.models.adapter import Notice
+from halo.records.artifacts import Artifact
 from halo.records.incoming import Incoming
 from halo.runner.turn import TurnEvent
 from halo.sessions.choice import Choice, choose
@@ -15,7 +16,7 @@ from halo.sessions.delegation.tools import Delegation
 from halo.sessions.desk import Desk
 from halo.sessions.engine.holding import Holding
 from halo.sessions.engine.ledgers import Ledgers
-from halo.sessions.engine.slots import Slot, Slots
+from halo.sessions.engine.slots import RunSlots, Slot, Slots
 from halo.sessions.find import find_session, sessions_folder
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.inbox.folder import Inbox
@@ -184,7 +185,11 @@ class Engine:
         async with holding as session:
             if task in self._tasks:
                 self._tasks[task] = session.folder.id
-            aside = Aside(self._ledgers.of_turn, Delegation(self, session, slot.lent).tools)
+            aside = Aside(
+                self._ledgers.of_turn,
+                Delegation(self, session, slot.lent).tools,
+                lambda artifact: self._place(session, artifact, slot),
+            )
             with self._ledgers.open(session):
                 self._answer_senders(session)  # of a turn after which a process died
                 for child in unsettled_children(self.desk, session):
@@ -206,6 +211,21 @@ class Engine:
         if self._finishing and holding.waits():
             mark(self.sessions, holding.session_id)
         return holding.waits() and not self._finishing
+
+    def _place(
+        self, session: OpenSession, artifact: Artifact, slot: Slot
+    ) -> AbstractAsyncContextManager[None]:
+        """Return a place among the turns of a run; a session that is alone in its own needs none.
+
+        Where the root is gone there is no bound but that of this process.
+        """
+        created, own = session.conversation.created, session.folder
+        root = SessionFolder(self.sessions, created.root) if created is not None and created.root else own
+        if (root.id == own.id and not artifact.manifest.team) or not root.exists():
+            return nullcontext()
+        most = self.settings.concurrency
+        waits = Notice(f"session {own.id} waits: {most} turns of its run are at work in other processes")
+        return slot.of_run(RunSlots(root.path, most), lambda: self._show(own.id, waits))
 
     def _answer_senders(self, session: OpenSession) -> None:
         self._pass_on(session, settle_turn(self.desk, session, self.settings.ping_pong))

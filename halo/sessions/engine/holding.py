@@ -8,8 +8,7 @@ from types import TracebackType
 import msgspec
 
 from halo.errors import HaloError, LogError
-from halo.models.adapter import Adapter, Notice
-from halo.records.artifacts import Artifact
+from halo.models.adapter import Notice
 from halo.records.events import SessionChanged
 from halo.records.incoming import Incoming
 from halo.records.stops import Stop
@@ -19,6 +18,7 @@ from halo.sessions.choice import Choice
 from halo.sessions.derived import read_header, write_derived
 from halo.sessions.desk import Desk
 from halo.sessions.engine.delivering import delivering
+from halo.sessions.engine.open_models import OpenModels
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.inbox.control import done_stopping, request_stop, wanted_stop
 from halo.sessions.inbox.folder import Inbox, starts_turn
@@ -49,7 +49,7 @@ class Holding:
         self._desk, self.choice, self._own = desk, choice, own
         self._show_in, self._frozen = show_in, frozen
         self._first: Prepared | None = None
-        self._adapters: list[tuple[Artifact, Adapter]] = []
+        self._models = OpenModels(desk.adapter)
         self._session: OpenSession | None = None
         self._derived = -1  # up to which event the derived files are made
         self.stopped_children: list[str] = []
@@ -62,7 +62,7 @@ class Holding:
                 self._first = self._prepare(self._own, frozenset())
             self._session = self.choice.open(self._desk.now_ns)
         except BaseException:
-            await self._close_adapters()
+            await self._models.close()
             raise
         self.choice = self.choice._replace(folder=self._session.folder, notices=())
         self._tell_damage()
@@ -79,7 +79,7 @@ class Holding:
                     mark(self.choice.sessions, session.folder.id)
         finally:
             session.close()
-            await self._close_adapters()
+            await self._models.close()
 
     async def turns(self, aside: Aside) -> AsyncGenerator[Reply, None]:
         """Run turns until nothing waits that may start one, and yield their replies."""
@@ -102,7 +102,10 @@ class Holding:
             prepared, self._first = self._first or self._prepare(batch, waited), None
             self._own = tuple(message for message in self._own if message.id not in ids)
             try:
-                async with delivering(self._desk, session, batch, self._show) as show:
+                async with (
+                    aside.place(prepared.equipment.artifact),
+                    delivering(self._desk, session, batch, self._show) as show,
+                ):
                     reply = await take_turn(
                         self._desk,
                         session,
@@ -161,7 +164,7 @@ class Holding:
             self._show,
             frozen=self._frozen,
             waited=waited,
-            opened=self._adapter,
+            opened=self._models.get,
             thinking=self._setting("thinking"),
             pin=self._setting("pin"),
         )
@@ -176,19 +179,6 @@ class Holding:
     def _setting(self, name: str) -> str:
         """Return what is set for the session; a new one has nothing set."""
         return self._session.conversation.standing.settings.get(name, "") if self._session else ""
-
-    def _adapter(self, artifact: Artifact, target: AgentTarget) -> Adapter:
-        """Open the model; that of the turn before goes on if it is the same, as a local one takes time."""
-        for earlier, adapter in self._adapters:
-            if earlier.runtime == artifact.runtime:
-                return adapter
-        adapter = self._desk.adapter(artifact, target)
-        self._adapters.append((artifact, adapter))
-        return adapter
-
-    async def _close_adapters(self) -> None:
-        while self._adapters:
-            await self._adapters.pop()[1].close()
 
     def _waiting(self, inbox: Inbox) -> dict[str, Incoming]:
         """Return what waits, by file name; what is in the log already is taken away."""
@@ -238,7 +228,7 @@ class Holding:
             return  # what an unsound log holds is unknown: the next one who opens the session derives them
         self._derived = session.conversation.seq
         try:
-            write_derived(session.folder, session.conversation)
+            write_derived(session)
         except (OSError, HaloError) as error:
             tell(self._show, f"warning: session.json and transcript.md are not up to date: {error}")
 

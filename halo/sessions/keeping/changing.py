@@ -81,4 +81,4 @@ def _refuse_waiting(session: OpenSession) -> None:
 
 def _change(session: OpenSession, name: str, value: str) -> None:
     session.append(SessionChanged(name, value, BY), turn=0)
-    write_derived(session.folder, session.conversation)
+    write_derived(session)

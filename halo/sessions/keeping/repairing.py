@@ -87,7 +87,7 @@ def _rewrite(session: OpenSession, *, report: bool, now: float) -> None:
         write_report(folder, damage)
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(folder.path, HEADER))  # without it the transcript is made anew, too
-    write_derived(folder, session.conversation)
+    write_derived(session)
 
 
 class _Month(NamedTuple):

@@ -147,7 +147,7 @@ async def compact(desk: Desk, session: OpenSession, instructions: str, show: Sho
         return _result(session, compaction.history, compaction.done, problem)
     finally:
         await prepared.adapter.close()
-        write_derived(session.folder, session.conversation)
+        write_derived(session)
 
 
 def target_of(session: OpenSession) -> AgentTarget:

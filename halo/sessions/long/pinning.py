@@ -112,7 +112,7 @@ def pin(builder: Builder, session: OpenSession, named: str, by: str) -> Artifact
     if created is not None:
         check_agent(artifact, created.target.agent)
     session.append(SessionChanged("pin", identity, by), turn=0)
-    write_derived(session.folder, conversation)
+    write_derived(session)
     return artifact
 
 
@@ -121,7 +121,7 @@ def unpin(session: OpenSession, by: str) -> str:
     pinned = session.conversation.standing.settings.get("pin", "")
     if pinned:
         session.append(SessionChanged("pin", "", by), turn=0)
-        write_derived(session.folder, session.conversation)
+        write_derived(session)
     return pinned
 
 
