@@ -20,7 +20,7 @@ from halo.sessions.desk import Desk
 from halo.sessions.engine.delivering import delivering
 from halo.sessions.engine.open_models import OpenModels
 from halo.sessions.folder import OpenSession, SessionFolder
-from halo.sessions.inbox.control import done_stopping, request_stop, wanted_stop
+from halo.sessions.inbox.control import done_stopping, request_stop, stops, wanted_stop
 from halo.sessions.inbox.folder import Inbox, starts_turn
 from halo.sessions.inbox.marks import mark, unmark
 from halo.sessions.long.compacting import compact_after
@@ -90,8 +90,10 @@ class Holding:
             waiting = self._waiting(inbox)
             stop = wanted_stop(session.folder.path)
             if stop is not None:
-                self._stop(stop, inbox, waiting)
-                waiting = {}  # what the caller says now is said after the stop
+                stopped = {name: each for name, each in waiting.items() if stops(stop, name)}
+                self._stop(stop, inbox, stopped)
+                # What came later is a new beginning, and so is what the caller says now.
+                waiting = {name: each for name, each in waiting.items() if name not in stopped}
             messages = [*waiting.values(), *self._own]
             if not self._wakes(messages):
                 return

@@ -1,5 +1,6 @@
 """`stop.json` in a session's folder: somebody wants it to stop, whatever it does now."""
 
+import datetime as dt
 import os
 from contextlib import suppress
 
@@ -32,6 +33,18 @@ def wanted_stop(session: str) -> Stop | None:
         return None
     except (OSError, msgspec.MsgspecError, RecursionError):
         return Stop(FORMAT, "", "unknown")
+
+
+def stops(stop: Stop, name: str) -> bool:
+    """Tell whether a message was there when somebody wanted the stop: by the name of its file in the inbox.
+
+    What comes later is a new beginning. A wish without a time that can be read is about all that is there.
+    """
+    try:
+        wanted = dt.datetime.fromisoformat(stop.at).timestamp()
+    except ValueError:
+        return True
+    return int(name[:20]) // 1_000_000 <= round(wanted * 1000)
 
 
 def done_stopping(session: str) -> None:
