@@ -53,6 +53,7 @@ _RULES: tuple[Callable[[Subject], Iterator[Diagnostic]], ...] = (
     link_rules.index_paths,
     skill_rules.specification,
     skill_rules.unresolved,
+    skill_rules.hidden_by_command,
     text_rules.unclosed_front_matter,
     cost_rules.volatile_prefix,
     cost_rules.below_minimum,

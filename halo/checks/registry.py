@@ -40,6 +40,7 @@ _RULES = (
     Rule("H210", "skill-value", "warning", "a value of the front matter breaks the specification"),
     Rule("H211", "skill-length", "info", "a skill's body is longer than recommended"),
     Rule("H212", "skill-link", "warning", "a link in a skill leads to no file of it"),
+    Rule("H213", "skill-command", "warning", "a skill has the name of one of Halo's own commands"),
     Rule("H301", "context-truncated", "warning", "a context file is shortened"),
     Rule("H302", "path-scoped-rules", "info", "rules for some paths only stay out of the prompt"),
     Rule("H303", "instruction-duplicate", "info", "two instruction files say the same; one is taken"),

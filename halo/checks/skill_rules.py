@@ -6,6 +6,7 @@ from halo.checks.literals import literals_in
 from halo.checks.subject import Subject
 from halo.compiler.tokens import estimate
 from halo.errors import HaloError
+from halo.records.commands import WORDS
 from halo.records.diagnostics import Diagnostic
 from halo.records.targets import SkillTarget
 from halo.workspace.skills.reading import read_skill
@@ -23,6 +24,20 @@ def specification(subject: Subject) -> Iterator[Diagnostic]:
                 yield from check_skill(subject.tree, skill, estimate)
         except HaloError:
             continue  # said as what it is
+
+
+def hidden_by_command(subject: Subject) -> Iterator[Diagnostic]:
+    """H213: a skill that users may invoke by a word that is Halo's own."""
+    for target in subject.survey.targets:
+        if not isinstance(target, SkillTarget) or target.id.lower() not in WORDS:
+            continue
+        try:
+            skill = read_skill(subject.tree, target.id)
+        except HaloError:
+            continue  # said as what it is
+        if skill.user_invocable:
+            message = f"/{target.id.lower()} is a command of Halo: nobody can invoke this skill by its name"
+            yield Diagnostic("skill-command", "warning", message, skill.source, skill.name_line)
 
 
 def unresolved(subject: Subject) -> Iterator[Diagnostic]:

@@ -14,6 +14,8 @@ from halo.checks.credentials import credential_in
 from halo.checks.registry import RULES
 from halo.checks.subject import take
 from halo.errors import UnknownNameError
+from halo.records.commands import WORDS
+from halo.sessions.commands.table import COMMANDS
 
 SOUND = {
     ".halo/agents/default/agent.yaml": agent(description="leads", skills=["sums"], team=["helper"]),
@@ -330,6 +332,17 @@ class TestNamesAndLinks:
 
 
 class TestAgentsAndSettings:
+    @pytest.mark.parametrize("word", sorted(WORDS))
+    def test_a_skill_that_users_cannot_invoke_because_a_command_has_its_name(self, word):
+        path = f".halo/skills/{word}/SKILL.md"
+        told = found("skill-command", **{path: skill("x", name=word, description="Does it.")})
+        assert [(source, line) for source, line, _ in told] == [(f"workspace:{path}", 2)]
+        text = skill("x", name=word, description="Does it.").replace("name:", "user-invocable: false\nname:", 1)
+        assert found("skill-command", **{path: text}) == []
+
+    def test_halos_own_words_are_those_of_its_commands(self):
+        assert set(COMMANDS) == WORDS
+
     def test_an_agent_on_no_team_and_a_skill_that_nobody_lists(self):
         files = {
             ".halo/agents/lone/agent.yaml": agent(description="alone"),

@@ -2,6 +2,7 @@
 
 from typing import Literal, NamedTuple
 
+from halo.records.commands import Word
 from halo.records.incoming import Sender
 from halo.records.targets import permits
 from halo.sessions.thinking import LEVELS
@@ -18,7 +19,7 @@ class Spec(NamedTuple):
     `beside`: it acts at once although a turn runs. `argument` empty: nothing may stand behind it.
     """
 
-    name: str
+    name: Word
     argument: str
     summary: str
     right: Right = "changers"
