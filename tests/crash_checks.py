@@ -11,6 +11,7 @@ from halo.records.events import (
     TYPES,
     AnswerTaken,
     ChildStarted,
+    DeliveryDue,
     Event,
     MessageAdded,
     ReportSent,
@@ -196,6 +197,11 @@ def check_done(ws: Workspace, known: Known, logs: dict[str, Log]) -> None:
         lost = known.put[name] - set(log.taken()) - {m.id for m in waiting}
         expect(not lost, f"{name}: messages are lost: {lost}")
         _check_report(name, log, logs)
+        expect(not standing.due, f"{name}: nobody knows whether these arrived: {[*standing.due]}")
+        due = [data.message.id for data in log.of(DeliveryDue)]
+        expect(len(set(due)) == len(due), f"{name}: two parts with one id: {due}")
+        arrived = {path.stem for path in (ws.folder / "ws" / ".halo" / "outbox").rglob("*.json")}
+        expect(set(due) <= arrived, f"{name}: parts never arrived: {set(due) - arrived}")
     listed = {header.id: header.seq for header in headers(ws.sessions)}
     numbers = {name: len(log.events) for name, log in logs.items() if log.events or log.unread}
     expect(listed == numbers, f"the index is of other logs: {dict(listed.items() ^ numbers.items())}")

@@ -46,6 +46,8 @@ from halo.sessions.inbox.control import request_stop
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import mark
 from halo.sessions.index.lookup import headers
+from halo.sessions.receiving import receive
+from halo.sessions.routing.inbound import Inbound
 from halo.sessions.sending import send
 from halo.sessions.talk import typed
 from halo.tools.threads import ToolThreads
@@ -69,7 +71,15 @@ PUT = "put"
 RECORDS = (
     PUT,
     *("answer.taken", "child.removed", "child.started", "context.shortened", "memory.flushed", "report.sent"),
-    *("session.changed", "session.created", "tool.result", "turn.ended", "turn.started"),
+    *(
+        "delivery",
+        "delivery.due",
+        "session.changed",
+        "session.created",
+        "tool.result",
+        "turn.ended",
+        "turn.started",
+    ),
 )
 
 
@@ -187,6 +197,10 @@ def write_to(ws: Workspace, seed: str, dice: random.Random, tell: Callable[..., 
         roots = [header.id for header in found if not header.parent]
         if not roots:
             continue
+        if dice.random() < 0.3:  # somebody writes by a channel, and is answered there
+            inbound = Inbound("outbox", peer="mira", text=f"JOB {dice.choice((0, 1, 2))}", authorised=True)
+            receive(desk, "lead", inbound, message_id=f"{seed} {number}")
+            continue
         if dice.random() < 0.1:
             name = dice.choice(found).id
             request_stop(SessionFolder(ws.sessions, name).path, Stop(STOP, "", "the owner"))
@@ -262,7 +276,7 @@ class Harness:
             return Death(how, dice.random() * 1.5 * self.seconds)
         if how == "record":
             return Death(how, record=dice.choice(RECORDS))
-        return Death(how, dice.randrange(1, int(1.5 * self.operations) + 1)) if how else Death()
+        return Death(how, dice.randrange(1, max(20, int(1.5 * self.operations)))) if how else Death()
 
     def _fork(self, ws, seed, job, death) -> Process:
         self._number += 1

@@ -20,6 +20,7 @@ _COMMANDS = {
     "stop": "halo.cli.session_change:stop",
     "delete": "halo.cli.session_delete",
     "repair": "halo.cli.session_repair",
+    "resend": "halo.cli.session_resend",
 }
 
 

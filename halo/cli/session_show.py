@@ -104,6 +104,11 @@ def _facts(view: "View", shown: "Shown") -> Iterator[tuple[str, str]]:
     yield "parent", header.parent
     yield "follows", f"{header.previous} ({shown.reason})" if header.previous else ""
     yield "followed by", header.successor
+    yield (
+        "not sent",
+        f"{count(header.undelivered, 'part')} of replies (halo session resend)" * bool(header.undelivered),
+    )
+    yield "to be sent", f"{count(header.due, 'part')} of replies" * bool(header.due)
     yield "log", f"{count(shown.events, 'event')}, {size(header.log_bytes)}"
     files, taken = shown.attachments
     yield "attachments", f"{count(files, 'file')}, {size(taken)}" if files else ""

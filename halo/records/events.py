@@ -14,6 +14,7 @@ import msgspec
 from halo.records.incoming import Source
 from halo.records.messages import Message, ToolResult
 from halo.records.origins import Origin
+from halo.records.outgoing import Outgoing
 from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
 
@@ -318,11 +319,17 @@ class AnswerTaken(msgspec.Struct, frozen=True, omit_defaults=True):
     ids: tuple[str, ...]
 
 
+class DeliveryDue(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`delivery.due`: a part of a reply is about to be sent to a channel."""
+
+    message: Outgoing
+
+
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):
     """`delivery`: what became of one part of a reply on its way to a channel.
 
     `id` is the channel's idempotency key, `part` counts from 1; `state` is `sent`, `failed`, `unsent` (an
-    earlier part failed) or `denied`.
+    earlier part failed), `broken_off` (nobody knows whether it arrived; it is due again) or `denied`.
     """
 
     channel: str
@@ -364,6 +371,7 @@ EventData = (
     | ChildRemoved
     | ReportSent
     | AnswerTaken
+    | DeliveryDue
     | Delivered
     | MemoryFlushed
     | CompactionFailed
@@ -386,6 +394,7 @@ TYPES: dict[str, type[EventData]] = {
     "child.removed": ChildRemoved,
     "report.sent": ReportSent,
     "answer.taken": AnswerTaken,
+    "delivery.due": DeliveryDue,
     "delivery": Delivered,
     "memory.flushed": MemoryFlushed,
     "compaction.failed": CompactionFailed,

@@ -21,7 +21,8 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     wrote last. `context_tokens` is what the last call and its reply took in the window, 0 where that is
     unknown. `removed_calls` and the like are what sessions used that were started from here and are gone.
     `report` is the status that its parent was told last, after the turn `reported`; `successor` the
-    session that its key leads to now.
+    session that its key leads to now. `due` and `undelivered` count parts of replies: those of which nobody
+    knows whether they arrived at a channel, and those that did not.
     """
 
     format: int
@@ -59,3 +60,5 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cost: float = 0.0
     currency: str = ""
     context_tokens: int = 0
+    due: int = 0
+    undelivered: int = 0

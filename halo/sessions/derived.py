@@ -75,6 +75,8 @@ def header_of(
         calls=conversation.calls,
         cost=conversation.cost,
         currency=conversation.currency,
+        due=len(standing.due),
+        undelivered=len(standing.undelivered),
         context_tokens=last.prompt + last.output if last is not None else 0,
     )
 

@@ -11,6 +11,8 @@ from halo.records.events import (
     ChildStarted,
     CompactionFailed,
     ContextShortened,
+    Delivered,
+    DeliveryDue,
     EventData,
     MemoryFlushed,
     MessageAdded,
@@ -29,6 +31,7 @@ from halo.sessions.routing.inbound import merged
 if TYPE_CHECKING:
     from halo.records.incoming import Source
     from halo.records.origins import Origin
+    from halo.records.outgoing import Outgoing
 
 REPORT = "report:"  # how the ids of reports to a parent begin
 
@@ -46,7 +49,8 @@ class Standing:
     turn before where that gave way to it; `said` is the text of the model's last message in it, whatever the
     history is shortened to. `successor` is where messages of its key go since a rollover. `flushed`: notes
     were made, or skipped, since messages were last left out of the history; `failed_at` are its tokens when
-    no summary could be made since.
+    no summary could be made since. `due` are parts of replies of which nobody knows whether they arrived at a
+    channel, by their ids, in order; `undelivered` those that were not sent for good.
     """
 
     def __init__(self) -> None:
@@ -67,6 +71,8 @@ class Standing:
         self.successor: SessionRolledOver | None = None
         self.flushed = False
         self.failed_at = 0
+        self.due: dict[str, Outgoing] = {}
+        self.undelivered: dict[str, Outgoing] = {}
 
     @property
     def stopped(self) -> str:
@@ -110,12 +116,23 @@ class Standing:
                 self._returning.append(data)
             case SessionRolledOver():
                 self.successor = data
+            case DeliveryDue():
+                self.due[data.message.id] = data.message
+            case Delivered():
+                self._delivered(data)
             case MemoryFlushed():
                 self.flushed = True
             case CompactionFailed():
                 self.failed_at = data.tokens
             case ContextShortened() if data.strategy != "prune":
                 self.flushed, self.failed_at = False, 0
+
+    def _delivered(self, data: Delivered) -> None:
+        if data.state == "broken_off":
+            return  # still due
+        message = self.due.pop(data.id, None) or self.undelivered.pop(data.id, None)
+        if message is not None and data.state in ("failed", "unsent"):
+            self.undelivered[data.id] = message
 
     def add_copy(self, data: EventData, reason: str) -> None:
         """Take in what an event says that was copied from another session, for `reason` (fork, import).

@@ -192,6 +192,7 @@ def test_every_type_has_one_name():
         "child.started",
         "child.removed",
         "report.sent",
+        "delivery.due",
         "delivery",
         "memory.flushed",
         "compaction.failed",

@@ -64,6 +64,16 @@ LEAST = {
     "compaction.failed": {"problem": "no answer"},
     "context.shortened": {"strategy": "truncate", "edits": [{"start": 0, "end": 0, "messages": []}]},
     "delivery": {"channel": "outbox", "id": "i", "part": 1, "state": "sent"},
+    "delivery.due": {
+        "message": {
+            "format": 1,
+            "id": "i",
+            "reply": "r",
+            "part": 1,
+            "kind": "block",
+            "address": {"channel": "o"},
+        }
+    },
     "memory.flushed": {"file": ".halo/memory/2026-12-01.md", "lines": 1},
     "message": {"message": {"role": "user", "content": [{"type": "text", "text": "Hello"}]}},
     "repaired": {"kind": "empty", "call_id": ""},

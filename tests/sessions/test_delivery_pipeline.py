@@ -373,8 +373,31 @@ class TestFaults:
                 await task
 
         asyncio.run(cancelled())
-        assert [r.state for r in delivery.results] == ["unsent"] * 4
+        assert [r.state for r in delivery.results] == ["broken_off"] * 4
         assert [m.part for m in delivery.unsent] == [1, 2, 3, 4]
+
+    def test_every_part_is_told_before_it_is_sent_and_all_of_them_when_the_turn_is_over(self):
+        channel, due = Recording(0.01, 0.01), []
+
+        async def main():
+            async with Delivery(channel, HERE, "r1", PLAIN, due=due.append, sleep=Slept()) as delivery:
+                for event in [*typed(ANSWER), DONE]:
+                    delivery.take(event)
+                    assert len(channel.attempts) <= len(due)
+            return delivery
+
+        asyncio.run(main())
+        assert due == channel.messages
+
+        async def broken_off(known):
+            async with Delivery(Recording(30), HERE, "r1", PLAIN, due=known.append) as delivery:
+                for event in [*typed(ANSWER), DONE]:
+                    delivery.take(event)
+
+        known = []
+        with pytest.raises(TimeoutError):
+            asyncio.run(asyncio.wait_for(broken_off(known), 0.05))
+        assert known == due
 
     def test_the_turn_never_waits_for_the_channel(self):
         channel = Recording(0.2)

@@ -1,7 +1,8 @@
 """Delivers what a turn says to a channel, while it is said: in order, each part once, nothing lost silently.
 
 The turn never waits for the channel. A part that fails for good holds up the parts behind it: they are
-recorded as unsent and kept, so that somebody may send them later, in order.
+recorded as unsent and kept, so that somebody may send them later, in order. Parts are cut as they are said,
+and told before they are sent, so that whoever comes after a process that died can send what is left.
 """
 
 import asyncio
@@ -27,15 +28,16 @@ from halo.sessions.delivery.speech import FLUSH, Flush, Speech
 DRAFT_EVERY = 0.2  # seconds between two drafts at least
 
 
-def _keep_nothing(_: Delivered) -> None:
+def _keep_nothing(_: object) -> None:
     """Keep no record but `results`."""
 
 
 class Delivery:
     """The delivery of one reply; used with `async with`, whose end waits until all is sent.
 
-    `reply` is the id of the reply (`payloads.reply_id`); no two deliveries share one. `record` is told of
-    each part when it is known what became of it. `internal`: nothing is ever sent, whatever the turn says.
+    `reply` is the id of the reply (`payloads.reply_id`); no two deliveries share one. `due` is told of each
+    part before it is sent, `record` when it is known what became of it. `internal`: nothing is ever sent,
+    whatever the turn says.
     """
 
     def __init__(
@@ -47,16 +49,18 @@ class Delivery:
         *,
         internal: bool = False,
         reply_to: str = "",
+        due: Callable[[Outgoing], None] = _keep_nothing,
         record: Callable[[Delivered], None] = _keep_nothing,
         chance: Chance = random.randint,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._channel, self._address, self._reply, self._plan = channel, address, reply, plan
-        self._record, self._chance, self._clock, self._sleep = record, chance, clock, sleep
+        self._due, self._record = due, record
+        self._chance, self._clock, self._sleep = chance, clock, sleep
         self._speech = Speech(plan, reply_to=reply_to, internal=internal)
         self._coalescer = Coalescer(plan.coalesce)
-        self._items: deque[Payload | Flush] = deque()
+        self._waiting: deque[Outgoing] = deque()
         self._over = False
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -84,9 +88,20 @@ class Delivery:
         self._put((payload,))
 
     def _put(self, items: tuple[Payload | Flush, ...]) -> None:
-        self._items.extend(items)
+        for item in items:
+            self._queue(
+                self._coalescer.flush() if item == FLUSH else self._coalescer.put(item, self._clock())
+            )
         if items or self._drafting:
             self._arrived.set()
+
+    def _queue(self, payloads: tuple[Payload, ...]) -> None:
+        for payload in payloads:
+            self._parts += 1
+            message = outgoing(payload, self._address, self._reply, self._parts)
+            self._due(message)
+            self.unsent.append(message)
+            self._waiting.append(message)
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run())
@@ -99,7 +114,9 @@ class Delivery:
         task = self._task
         assert task is not None  # noqa: S101  # it was entered
         self._put(self._speech.end())
+        self._queue(self._coalescer.flush())
         self._over = True
+        self._arrived.set()
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -110,20 +127,17 @@ class Delivery:
 
     async def _run(self) -> None:
         while True:
-            while self._items:
-                item = self._items.popleft()
-                if item == FLUSH:
-                    await self._send_all(self._coalescer.flush())
-                else:
-                    await self._send_all(self._coalescer.put(item, self._clock()))
+            while self._waiting:
+                await self._send(self._waiting.popleft())
             if self._over:
-                return await self._send_all(self._coalescer.flush())
+                return
             now = self._clock()
             if self._draft_due is not None and now >= self._draft_due:
                 await self._show_draft()
             else:
-                await self._send_all(self._coalescer.tick(now))
-                await self._more()
+                self._queue(self._coalescer.tick(now))
+                if not self._waiting:
+                    await self._more()
 
     async def _more(self) -> None:
         """Wait for more to do, or until it is time for what waits."""
@@ -155,42 +169,35 @@ class Delivery:
             why = shown(str(error) or type(error).__name__)
             self._keep(Delivered(self._address.channel, name, self._drafts, "no_draft", error=why))
 
-    async def _send_all(self, payloads: tuple[Payload, ...]) -> None:
-        self.unsent.extend(self._message(payload) for payload in payloads)
-        for message in self.unsent[len(self.unsent) - len(payloads) :]:
-            if self._stuck:
-                self._keep(_unsent(message, "an earlier part was not sent"))
-                continue
-            wait = pause(self._plan.pace, message.kind, self._blocks, self._chance)
-            if wait > 0:
-                await self._sleep(wait)
-            result = await send(self._channel, message, self._plan.seconds, self._sleep)
-            self._blocks += message.kind == "block"
-            if result.state == "sent":
-                self.unsent.remove(message)
-            self._stuck = result.state != "sent"
-            self._keep(result)
-
-    def _message(self, payload: Payload) -> Outgoing:
-        self._parts += 1
-        return outgoing(payload, self._address, self._reply, self._parts)
+    async def _send(self, message: Outgoing) -> None:
+        if self._stuck:
+            self._keep(outcome(message, "unsent", "an earlier part was not sent"))
+            return
+        wait = pause(self._plan.pace, message.kind, self._blocks, self._chance)
+        if wait > 0:
+            await self._sleep(wait)
+        result = await send(self._channel, message, self._plan.seconds, self._sleep)
+        self._blocks += message.kind == "block"
+        if result.state == "sent":
+            self.unsent.remove(message)
+        self._stuck = result.state != "sent"
+        self._keep(result)
 
     def _give_up(self) -> None:
         """Record what is not sent because the delivery was cancelled."""
-        waiting = [item for item in self._items if item != FLUSH]
-        self.unsent.extend(self._message(payload) for payload in (*self._coalescer.flush(), *waiting))
         known = {result.id for result in self.results}
         for message in self.unsent:
             if message.id not in known:
-                self._keep(_unsent(message, "the delivery was broken off; it may have arrived"))
+                self._keep(outcome(message, "broken_off", "it may have arrived"))
 
     def _keep(self, result: Delivered) -> None:
         self.results.append(result)
         self._record(result)
 
 
-def _unsent(message: Outgoing, why: str) -> Delivered:
-    return Delivered(message.address.channel, message.id, message.part, "unsent", 0, why)
+def outcome(message: Outgoing, state: str, why: str) -> Delivered:
+    """Make the record of a part that was not tried."""
+    return Delivered(message.address.channel, message.id, message.part, state, 0, why)
 
 
 async def deliver(events: AsyncIterator[object], delivery: Delivery) -> tuple[Delivered, ...]:

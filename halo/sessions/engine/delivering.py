@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 
 from halo.errors import HaloError, SessionKeyError
 from halo.models.adapter import Notice
-from halo.records.events import Delivered
+from halo.records.events import Delivered, DeliveryDue
 from halo.records.incoming import Incoming
 from halo.records.origins import Origin
 from halo.records.outgoing import Address
 from halo.runner.turn import TurnEvent
 from halo.sessions.delivery.channels import Opening
 from halo.sessions.delivery.delivery import Delivery
-from halo.sessions.delivery.opening import make_ready
+from halo.sessions.delivery.opening import make_ready, make_unready
 from halo.sessions.delivery.payloads import reply_id
 from halo.sessions.desk import Desk
 from halo.sessions.folder import OpenSession
@@ -41,31 +41,28 @@ async def delivering(
         yield show
         return
 
-    def record(result: Delivered) -> None:
-        if session.sound:
-            session.append(result)
-        if result.state not in ("sent", "no_draft"):
-            show(
-                Notice(f"warning: not delivered to {result.channel}: {result.state} {result.error}".rstrip())
-            )
-
-    refused = _refused(desk, session, agent, origin)
+    record = recording(session, show)
+    refused = refused_by(desk, session, origin.provider)
     if refused:
         yield show
         record(Delivered(origin.provider, "", 0, "denied", 0, refused))
         return
+    opening = opening_of(desk, origin.provider, origin.account)
     try:
-        ready = make_ready(desk.tree, desk.grants(), desk.environ, _opening(desk, origin), agent)
+        ready = make_ready(desk.tree, desk.grants(), desk.environ, opening, agent)
     except HaloError as error:
-        yield show
-        record(Delivered(origin.provider, "", 0, "failed", 0, str(error)))
-        return
+        ready = make_unready(desk.tree, error, opening, agent)
     at = timestamp(desk.now_ns())
     turn = session.conversation.turn + 1
     address = Address(origin.provider, origin.to or origin.sender, origin.account, origin.thread)
     try:
         async with Delivery(
-            ready.channel, address, reply_id(session.folder.id, turn, at), ready.plan, record=record
+            ready.channel,
+            address,
+            reply_id(session.folder.id, turn, at),
+            ready.plan,
+            due=lambda message: _append(session, DeliveryDue(message)),
+            record=record,
         ) as delivery:
             yield _both(show, delivery)
     finally:
@@ -97,24 +94,45 @@ def _both(show: Show, delivery: Delivery) -> Callable[[TurnEvent | Began], None]
     return shown
 
 
-def _refused(desk: Desk, session: OpenSession, agent: str, origin: Origin) -> str:
-    """Say why the replies of a session may not go out; empty where they may."""
+def recording(session: OpenSession, show: Show) -> Callable[[Delivered], None]:
+    """Return what records in a session what became of a part, and tells of one that was not sent."""
+
+    def record(result: Delivered) -> None:
+        _append(session, result)
+        if result.state not in ("sent", "no_draft"):
+            what = f"not delivered to {result.channel}: {result.state} {result.error}"
+            show(Notice(f"warning: {what}".rstrip()))
+
+    return record
+
+
+def _append(session: OpenSession, data: Delivered | DeliveryDue) -> None:
+    if session.sound:
+        session.append(data)
+
+
+def refused_by(desk: Desk, session: OpenSession, channel: str) -> str:
+    """Say why the replies of a session may not go out by a channel; empty where they may."""
     conversation = session.conversation
-    key = conversation.created.key if conversation.created is not None else ""
+    created = conversation.created
     try:
-        parsed = parse_key(key or "main", agent=agent)
+        parsed = parse_key(
+            (created.key if created is not None else "") or "main",
+            agent=created.target.agent if created is not None else "",
+        )
     except SessionKeyError as error:
         return error.message  # a gate that cannot decide stays closed
     policy = read_general(desk.tree).session.send_policy
     override = conversation.standing.settings.get("send", "")
-    decision = decide_sending(policy, parsed, channel=origin.provider, override=override)
+    decision = decide_sending(policy, parsed, channel=channel, override=override)
     return "" if decision.allowed else decision.reason
 
 
-def _opening(desk: Desk, origin: Origin) -> Opening:
+def opening_of(desk: Desk, channel: str, account: str) -> Opening:
+    """Return what a channel is opened with."""
     return Opening(
-        channel=origin.provider,
-        account=origin.account,
+        channel=channel,
+        account=account,
         params={},
         halo=desk.builder.places.halo,
         write=sys.stdout.write,

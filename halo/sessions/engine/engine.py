@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from functools import partial
 
 from halo.errors import BusyError, HaloError
 from halo.models.adapter import Notice
@@ -16,6 +17,7 @@ from halo.sessions.delegation.tools import Delegation
 from halo.sessions.desk import Desk
 from halo.sessions.engine.holding import Holding
 from halo.sessions.engine.ledgers import Ledgers
+from halo.sessions.engine.redelivering import send_due
 from halo.sessions.engine.slots import RunSlots, Slot, Slots
 from halo.sessions.find import find_session, sessions_folder
 from halo.sessions.folder import OpenSession, SessionFolder
@@ -192,6 +194,7 @@ class Engine:
             )
             with self._ledgers.open(session):
                 self._answer_senders(session)  # of a turn after which a process died
+                await send_due(self.desk, session, partial(self._show, session.folder.id))
                 for child in unsettled_children(self.desk, session):
                     self.wake(child)
                 try:

@@ -1,4 +1,4 @@
-"""Finds what a process that died has left behind: turns without an end, reports that nobody has sent."""
+"""Finds what a process that died has left: turns without an end, reports and answers that nobody has sent."""
 
 import os
 from collections import defaultdict
@@ -21,14 +21,14 @@ def unfinished_sessions(sessions: str, home: str, *, before: float | None = None
     """
     runs: dict[str, list[Header]] = defaultdict(list)
     for header in headers(sessions):
-        unfinished = _is_open(header) or (header.parent and header.turns > header.reported)
+        unfinished = _is_open(header) or (header.parent and header.turns > header.reported) or header.due
         if unfinished and begun_here(header, home):
             runs[header.root].append(header)
     for run in runs.values():
         folders = [SessionFolder(sessions, header.id) for header in run]
         if not all(_is_since(folder, before) for folder in folders):
             continue
-        at_work = (f for f, header in zip(folders, run, strict=True) if _is_open(header))
+        at_work = (f for f, header in zip(folders, run, strict=True) if _is_open(header) or header.due)
         if not any(map(_is_held, at_work)):
             yield from (folder.id for folder in folders)
 
