@@ -266,7 +266,7 @@ def test_a_request_that_was_refused_as_too_long_is_not_sent_again_to_ask_for_not
     assert len(asked.history) < len(refused.history) - 2
 
 
-def test_the_estimate_counts_the_message_to_come_and_what_tools_have_returned(office):
+def test_the_estimate_counts_what_is_to_come_and_what_tools_returned(office):
     """Complaint 41: the flush was skipped because the count was the previous turn's."""
     speaker = Speaker(5_000, call("c1", "file_read", path="big.txt"), "Read.")
     office.say(speaker, "One.")

@@ -83,7 +83,7 @@ class Pair(Team):
 HELLOS = [("ann", "Hello."), ("bob", "Hello.")]
 
 
-def test_two_sessions_answer_each_other_as_often_as_the_settings_say_and_then_the_channel_is_told(pair):
+def test_two_sessions_answer_each_other_within_bounds_and_the_channel_is_told(pair):
     ann = [says("ann 2"), says("ann 4"), says("ann 6"), says("never")]
     bob = [says("bob 1"), says("bob 3"), says("bob 5"), says("Ann asked me."), says("never")]
     pair.ask(ann=ann, bob=bob)
