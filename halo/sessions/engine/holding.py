@@ -21,7 +21,7 @@ from halo.sessions.engine.delivering import delivering
 from halo.sessions.engine.open_models import OpenModels
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.inbox.control import done_stopping, request_stop, stops, wanted_stop
-from halo.sessions.inbox.folder import Inbox, starts_turn
+from halo.sessions.inbox.folder import Inbox, starts_turn, together
 from halo.sessions.inbox.marks import mark, unmark
 from halo.sessions.long.compacting import compact_after
 from halo.sessions.reply import Began, Reply
@@ -97,7 +97,7 @@ class Holding:
             messages = [*waiting.values(), *self._own]
             if not self._wakes(messages):
                 return
-            batch = _together(messages)
+            batch = together(messages)
             ids = {message.id for message in batch}
             names = [name for name, message in waiting.items() if message.id in ids]
             waited = frozenset(waiting[name].id for name in names)
@@ -233,16 +233,6 @@ class Holding:
             write_derived(session)
         except (OSError, HaloError) as error:
             tell(self._show, f"warning: session.json and transcript.md are not up to date: {error}")
-
-
-def _together(messages: list[Incoming]) -> list[Incoming]:
-    """Return the messages that become one turn: from the first on while their senders may do the same."""
-    batch = messages[:1]
-    for message in messages[1:]:
-        if message.sender.access != batch[0].sender.access:
-            break
-        batch.append(message)
-    return batch
 
 
 def _was_begun(folder: SessionFolder) -> bool:

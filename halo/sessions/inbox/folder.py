@@ -147,3 +147,13 @@ class Inbox:
 def starts_turn(messages: Iterable[Incoming], *, stopped: bool) -> bool:
     """Tell whether a turn begins with these; a report does not set a `stopped` session going again."""
     return any(not m.quiet and not (stopped and m.sender.kind == "report") for m in messages)
+
+
+def together(messages: list[Incoming]) -> list[Incoming]:
+    """Return the messages that become one turn: from the first on while their senders may do the same."""
+    batch = messages[:1]
+    for message in messages[1:]:
+        if message.sender.access != batch[0].sender.access:
+            break
+        batch.append(message)
+    return batch
