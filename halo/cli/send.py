@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from halo.cli.common import open_builder, workspace_option
+from halo.cli.inbound import inbound_of, inbound_options, refuse_without_channel
 from halo.cli.json_errors import errors_as_json
 from halo.cli.run import typed_message
-from halo.errors import UsageError
 
 if TYPE_CHECKING:
     from halo.records.incoming import Interrupt
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 @click.option("--wait", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait for the answer.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--channel", default="", help="SESSION is an agent; the message came by this channel.")
-@click.option("--from", "peer", default="", metavar="ID", help="Who wrote it there.")
+@inbound_options
 @click.option("--name", default="", help="The writer's name, for people.")
-@click.option("--account", default="", metavar="ID", help="The account of the channel.")
-@click.option("--group", default="", metavar="ID", help="The group that it was written in.")
-@click.option("--thread", default="", metavar="ID", help="The thread in it.")
 @click.option("--owner", is_flag=True, help="The writer may do what the workspace's owner may.")
 @click.argument("session")
 @click.argument("message", required=False)
@@ -46,14 +43,11 @@ def command(
     wait: float,
     form: str,
     channel: str,
-    peer: str,
     name: str,
-    account: str,
-    group: str,
-    thread: str,
     owner: bool,
     session: str,
     message: str | None,
+    **where: str | None,
 ) -> int:
     """Put MESSAGE (or what is on stdin) into the inbox of SESSION, an id or a session key.
 
@@ -78,19 +72,8 @@ def command(
         if channel:
             from halo.cli.showing import Progress
             from halo.sessions.commands.by_channel import take_in
-            from halo.sessions.routing.inbound import Inbound
 
-            inbound = Inbound(
-                channel,
-                "group" if group else "direct",
-                account=account,
-                peer=peer,
-                group=group,
-                thread=thread,
-                name=name,
-                text=text,
-                authorised=owner,
-            )
+            inbound = inbound_of(channel, where, name=name, text=text, authorised=owner)
             show = Progress(words=False).show
             taking = take_in(desk, session, inbound, show, interrupt=interrupt, message_id=message_id)
             taken = asyncio.run(taking)
@@ -99,9 +82,8 @@ def command(
             if taken.sent is None:
                 return _print_answer(taken.told, form)
             sent = taken.sent
-        elif given := [n for n, v in (("--from", peer), ("--group", group), ("--thread", thread)) if v]:
-            raise UsageError(f"{given[0]} says where a message came from: --channel names the channel")
         else:
+            refuse_without_channel(where)
             sent = send(desk, session, text, interrupt=interrupt, message_id=message_id)
         found = asyncio.run(outcome(sent, wait)) if wait else None
     _print(sent, found, form)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from halo.cli.common import open_builder, workspace_option
+from halo.cli.inbound import inbound_of, inbound_options
 
 if TYPE_CHECKING:
     from halo.sessions.routing.route import Route
@@ -14,25 +15,9 @@ if TYPE_CHECKING:
 @click.command("route")
 @workspace_option
 @click.option("--channel", required=True, metavar="NAME", help="The channel that the message comes by.")
-@click.option("--account", default="", metavar="ID", help="The account there that was written to.")
-@click.option(
-    "--type",
-    "chat_type",
-    type=click.Choice(["direct", "dm", "group", "channel"]),
-    default="direct",
-    show_default=True,
-    help="What kind of conversation it is in.",
-)
-@click.option("--peer", default="", metavar="ID", help="Who wrote.")
-@click.option("--group", default="", metavar="ID", help="The group or room.")
-@click.option("--thread", default="", metavar="ID", help="The thread in it.")
+@inbound_options
 @click.option("-a", "--agent", default="default", show_default=True, help="Whom the message is for.")
 @click.option("--text", default="", help="The message; one that begins with a trigger begins a session.")
-@click.option(
-    "--event",
-    type=click.Choice(["heartbeat", "cron", "exec"]),
-    help="A program sent it, no person.",
-)
 @click.option(
     "--format",
     "form",
@@ -45,34 +30,18 @@ def command(
     *,
     workspace: str | None,
     channel: str,
-    account: str,
-    chat_type: str,
-    peer: str,
-    group: str,
-    thread: str,
     agent: str,
     text: str,
-    event: str | None,
     form: str,
+    **where: str | None,
 ) -> None:
     """Explain which session a message would reach: its key, whether a session ends, where replies may go.
 
     Nothing is sent, and no session is changed. The sender counts as one who may use commands.
     """
     from halo.sessions.routing.explaining import explain
-    from halo.sessions.routing.inbound import Inbound
 
-    inbound = Inbound(
-        channel=channel,
-        chat_type=chat_type,
-        account=account,
-        peer=peer,
-        group=group,
-        thread=thread,
-        text=text,
-        event=event or "",
-        authorised=True,
-    )
+    inbound = inbound_of(channel, where, text=text, authorised=True)
     found, notices = _route(workspace, agent, inbound)
     for notice in notices:
         click.echo(f"warning: {notice}", err=True)

@@ -32,7 +32,7 @@ def data(folder, kind):
 
 def test_what_a_killed_worker_had_not_sent_is_sent_by_the_next_one(ws, scripted):  # noqa: F811
     ws.write({".halo/settings.yaml": PACED})
-    assert done(halo(ws, "send", "default", "--channel", "outbox", "--from", "mira", "When?"))[0] == 0
+    assert done(halo(ws, "send", "default", "--channel", "outbox", "--peer", "mira", "When?"))[0] == 0
     scripted.says_chat(chat("\n\n".join(PARTS)), END)
     worker = halo(ws, "worker", "--once")
     until(lambda: outbox(ws))
@@ -53,7 +53,7 @@ def test_what_a_killed_worker_had_not_sent_is_sent_by_the_next_one(ws, scripted)
 def test_what_a_channel_refused_is_shown_and_sent_again(ws, scripted):  # noqa: F811
     blocked = ws.halo / "outbox"
     blocked.write_text("in the way")
-    assert done(halo(ws, "send", "default", "--channel", "outbox", "--from", "mira", "When?"))[0] == 0
+    assert done(halo(ws, "send", "default", "--channel", "outbox", "--peer", "mira", "When?"))[0] == 0
     scripted.says_chat(chat(PARTS[0]), END)
     assert done(halo(ws, "worker", "--once"))[0] == 0
     (folder,) = folders(ws)
@@ -61,7 +61,9 @@ def test_what_a_channel_refused_is_shown_and_sent_again(ws, scripted):  # noqa: 
     assert "1 part of replies (halo session resend)" in shown
     left = ws.cli("session", "resend", folder.id)
     assert (left.returncode, left.stdout) == (1, f"session {folder.id}: 0 sent, 1 part is left\n")
-    assert "warning: not delivered to outbox: unsent the outbox .halo/outbox/outbox does not lie" in left.stderr
+    assert (
+        "warning: not delivered to outbox: unsent the outbox .halo/outbox/outbox does not lie" in left.stderr
+    )
     blocked.unlink()
     sent = ws.cli("session", "resend", folder.id)
     assert (sent.returncode, sent.stdout) == (0, f"session {folder.id}: 1 sent\n")

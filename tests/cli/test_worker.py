@@ -192,7 +192,7 @@ def test_sessions_that_came_with_the_folder_are_left_alone(ws, scripted):
 
 
 def test_a_command_that_comes_by_a_channel_is_answered_there(ws, scripted):
-    words = ("send", "--channel", "outbox", "--from", "u1", "default")
+    words = ("send", "--channel", "outbox", "--peer", "u1", "default")
     code, _, err = done(halo(ws, *words, "Hello"))
     assert code == 0, err
     code, out, err = done(halo(ws, *words, "--owner", "/status"))
@@ -203,6 +203,28 @@ def test_a_command_that_comes_by_a_channel_is_answered_there(ws, scripted):
     assert (code, "is for those who may change" in json.loads(out)["answer"]) == (0, True)
     assert Inbox(folders(ws)[0].path).count() == 1
     assert scripted.requests == []
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        ("--peer", "u1"),
+        ("--group", "g1", "--peer", "u1"),
+        ("--type", "channel", "--group", "C07", "--thread", "9", "--peer", "u1", "--account", "work"),
+        ("--event", "cron"),
+    ],
+)
+def test_send_reaches_the_session_that_route_names(ws, where):
+    came = ("--channel", "outbox", *where)
+    named = json.loads(ws.cli("session", "route", *came, "--format", "json").stdout)
+    sent = ws.cli("send", "default", "Hello", *came, "--format", "json")
+    assert sent.returncode == 0, sent.stderr
+    (folder,) = folders(ws)
+    assert json.loads(sent.stdout)["session"] == folder.id
+    assert folder.read().created.key == named["key"]
+    alone = ws.cli("send", "agent:default:main", "Hello", *where)
+    assert alone.returncode == 2
+    assert "--channel names the channel" in alone.stderr
 
 
 def test_a_detached_turn_goes_on_by_itself(ws, scripted):
