@@ -13,6 +13,7 @@
     ├── TreeError                 exit 1   a file cannot be read safely (too large, leaves its root, ...)
     ├── ArtifactError             exit 1   an artifact is damaged or stale
     ├── LogError                  exit 1   an event log cannot be used
+    ├── ExchangeError             exit 1   a file is no session that can be imported
     ├── BusyError                 exit 1   another process, or another turn, has what is needed
     ├── BudgetError               exit 1   a budget is used up
     ├── PinError                  exit 1   bytes are not the ones that were asked for (digest mismatch)
@@ -112,6 +113,10 @@ class ArtifactError(HaloError):
 
 class LogError(HaloError):
     """An event log cannot be read, and is therefore never written to."""
+
+
+class ExchangeError(HaloError):
+    """A file is no session, or no array of messages, that can be imported."""
 
 
 class BusyError(HaloError):

@@ -19,6 +19,9 @@ _COMMANDS = {
     "unarchive": "halo.cli.session_change:unarchive",
     "stop": "halo.cli.session_change:stop",
     "delete": "halo.cli.session_delete",
+    "export": "halo.cli.session_export",
+    "import": "halo.cli.session_import",
+    "fork": "halo.cli.session_fork",
     "repair": "halo.cli.session_repair",
     "resend": "halo.cli.session_resend",
 }

@@ -7,6 +7,7 @@ import msgspec
 from halo.records import artifacts, differences, events, messages, targets, tools, usage
 from halo.records.damage import DamageReport
 from halo.records.diagnostics import Diagnostic
+from halo.records.exchange import ExportedSession
 from halo.records.headers import Header
 from halo.records.incoming import Incoming
 from halo.records.outgoing import Outgoing
@@ -29,6 +30,7 @@ RECORDS: dict[str, Any] = {
     "incoming": Incoming,
     "stop": Stop,
     "damage": DamageReport,
+    "exported-session": ExportedSession,
 }
 
 

@@ -1,0 +1,1 @@
+"""Sessions that leave and come: as documents for people, as message arrays, as files that lose nothing."""
