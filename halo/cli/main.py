@@ -33,6 +33,7 @@ _COMMANDS = {
     "settings": "halo.cli.settings",
     "skill": "halo.cli.enabling:skill",
     "trust": "halo.cli.trust",
+    "usage": "halo.cli.usage",
     "watch": "halo.cli.watch",
     "why": "halo.cli.why",
     "worker": "halo.cli.worker",

@@ -10,7 +10,7 @@ import click
 from halo.errors import HaloError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
     from datetime import datetime
 
     from halo.sessions.folder import SessionFolder
@@ -78,14 +78,17 @@ def remarks_of(entry: "Entry") -> str:
     return ", ".join(remark for remark in remarks if remark)
 
 
-def columns(rows: "Sequence[tuple[str, ...]]") -> list[str]:
-    """Write rows as columns; the last one is as long as it is."""
+def columns(rows: "Sequence[tuple[str, ...]]", *, right: "Container[int]" = ()) -> list[str]:
+    """Write rows as columns, those of the numbers `right` to the right; the last one is as long as it is."""
     if not rows:
         return []
+
+    def put(column: int, cell: str, width: int) -> str:
+        return cell.rjust(width) if column in right else cell.ljust(width)
+
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]) - 1)]
     padded = (
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
-        for row in rows
+        "  ".join([*(put(n, row[n], width) for n, width in enumerate(widths)), row[-1]]) for row in rows
     )
     return [line.rstrip() for line in padded]
 

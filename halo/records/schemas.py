@@ -10,6 +10,7 @@ from halo.records.diagnostics import Diagnostic
 from halo.records.exchange import ExportedSession
 from halo.records.headers import Header
 from halo.records.incoming import Incoming
+from halo.records.ledger import SessionSpending
 from halo.records.outgoing import Outgoing
 from halo.records.stops import Stop
 
@@ -31,6 +32,7 @@ RECORDS: dict[str, Any] = {
     "stop": Stop,
     "damage": DamageReport,
     "exported-session": ExportedSession,
+    "session-spending": SessionSpending,
 }
 
 

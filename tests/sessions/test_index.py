@@ -137,8 +137,8 @@ def test_rows_of_sessions_that_are_gone_are_not_listed_and_go_themselves(shelf):
 
 WRITER = """
 import sys
-from halo.sessions.index import rows
-rows._SLACK = 2_000  # so that it is rewritten all the time
+from halo.sessions.index import month_file
+month_file._SLACK = 2_000  # so that it is rewritten all the time
 sys.path.insert(0, sys.argv[3])
 from kept import Shelf, NOW, SECOND
 shelf = Shelf(sys.argv[1], sys.argv[2])

@@ -75,7 +75,7 @@ def _of_month(sessions: str, month: str) -> Iterator[Listed]:
         rows = {}  # something else stands there: halo session repair tells of it
     read: list[Header] = []
     try:
-        for session_id, size in _sizes(sessions, month):
+        for session_id, size in sizes(sessions, month):
             row = rows.get(session_id)
             if row is not None and row.log_bytes == size:
                 yield Listed(session_id, row)
@@ -101,7 +101,7 @@ def _read(sessions: str, session_id: str) -> Listed:
     return Listed(session_id, header)
 
 
-def _sizes(sessions: str, month: str) -> Iterator[tuple[str, int]]:
+def sizes(sessions: str, month: str) -> Iterator[tuple[str, int]]:
     """Yield the sessions of a month that have logs, newest first, and how large these are."""
     folder = os.path.join(sessions, month)
     names = session_ids_of(sessions, month)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from halo.errors import BusyError, HaloError, UsageError
+from halo.errors import BusyError, HaloError, LogError, UsageError
 from halo.files import ops
 from halo.files.locks import hold
 from halo.files.regular import refuse_links
@@ -20,6 +20,8 @@ from halo.sessions.inbox.marks import unmark
 from halo.sessions.index.rows import drop_gone
 from halo.sessions.keeping.families import Branch, family
 from halo.sessions.keeping.showing import Size, size_of
+from halo.sessions.usage.gone import remember
+from halo.sessions.usage.reading import spending_of
 
 # A folder that is about to go has no name of a session any more, so that a crash leaves no half of one.
 DELETED = re.compile(r"\.\d{8}t\d{6}-[0-9a-z]{6}\.[0-9a-f]{12}\.deleted\Z")
@@ -110,6 +112,7 @@ def delete(sessions: str, deletion: Deletion, *, force: bool) -> None:
 
 
 def _remove(sessions: str, folder: SessionFolder, *, force: bool) -> None:
+    _remember(sessions, folder, force=force)
     month, name = os.path.split(folder.path)
     gone = os.path.join(month, f".{name}.{os.urandom(6).hex()}.deleted")
     ops.rename_folder(folder.path, gone)
@@ -120,3 +123,17 @@ def _remove(sessions: str, folder: SessionFolder, *, force: bool) -> None:
     ops.fsync_dir(month)
     unmark(sessions, folder.id)
     shutil.rmtree(gone)
+
+
+def _remember(sessions: str, folder: SessionFolder, *, force: bool) -> None:
+    """Keep what the session has used; of a log that cannot be read nobody knows it."""
+    try:
+        spending = spending_of(folder)
+    except LogError:
+        return
+    try:
+        remember(sessions, spending)
+    except (HaloError, OSError) as error:
+        if not force:
+            what = f"what session {folder.id} has used cannot be kept for halo usage: {error}"
+            raise LogError(what, hint="--force deletes it all the same") from error

@@ -1,0 +1,1 @@
+"""What model calls have used: of sessions, of workspaces, of those that are gone."""
