@@ -151,26 +151,29 @@ def list_(*, workspace: str | None) -> None:
     help="The most that agents may do.",
 )
 def serve(*, workspace: str | None, port: int | None, access: "Access") -> int:
-    """Offer this workspace to other clients over stdin and stdout: prompts, and agents as tools.
+    """Offer this workspace to other clients over stdin and stdout: prompts, agents as tools, sessions.
 
     Prompts: agent/ID with an optional directory, and skill/ID with arguments for skills that users may
-    invoke. Tools: ask_ID runs a turn with the agent in a new session. Everything but the protocol goes to
-    stderr. With --http anybody who can reach 127.0.0.1 on this machine is served at /mcp.
+    invoke. Tools: ask_ID runs a turn with the agent in a new session. Resources: every session, as Markdown.
+    Everything but the protocol goes to stderr. With --http anybody who can reach 127.0.0.1 on this machine is
+    served at /mcp.
     """
     import time
 
     from halo.models.catalogue import cache_dir
     from halo.sessions.desk import Desk
     from halo.sessions.offer import Offer
+    from halo.sessions.shown_sessions import ShownSessions
 
     _need_sdk()
     from halo.cli.mcp_server import serve_http, serve_stdio
 
     builder = open_builder(workspace)
-    offer = Offer(Desk(builder, os.environ, cache_dir(os.environ), time.time_ns), access)
+    desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
+    offer, sessions = Offer(desk, access), ShownSessions(desk)
     name = os.path.basename(builder.places.workspace) or "halo"
     if port is None:
-        serve_stdio(offer, name)
+        serve_stdio(offer, sessions, name)
     else:
-        serve_http(offer, name, port)
+        serve_http(offer, sessions, name, port)
     return 0

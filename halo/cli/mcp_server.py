@@ -4,15 +4,13 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
 from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     GetPromptRequestParams,
@@ -27,10 +25,12 @@ from mcp_types import (
     Tool,
 )
 
+from halo.cli.mcp_resources import refusing, resource_handlers
 from halo.errors import HaloError
 from halo.models.adapter import Notice
 from halo.records.events import ToolResultAdded
 from halo.sessions.offer import Offer
+from halo.sessions.shown_sessions import ShownSessions
 from halo.tools.threads import ToolThreads
 from halo.version import __version__
 
@@ -45,7 +45,7 @@ _LONGEST_MESSAGE = 16 << 20  # bytes; a client that says more at once is no clie
 _DONE = frozenset({"done", "max_tokens"})
 
 
-def server_of(offer: Offer, name: str) -> "Server[Any]":
+def server_of(offer: Offer, sessions: ShownSessions, name: str) -> "Server[Any]":
     """Make a server of what is offered."""
 
     async def list_prompts(
@@ -58,14 +58,14 @@ def server_of(offer: Offer, name: str) -> "Server[Any]":
                     description=each.description,
                     arguments=[PromptArgument(name=each.argument, description=each.argument_description)],
                 )
-                for each in _refusing(offer.prompts)
+                for each in refusing(offer.prompts)
             ]
         )
 
     async def get_prompt(_: "ServerRequestContext[Any]", params: GetPromptRequestParams) -> GetPromptResult:
         given = params.arguments or {}
         argument = given.get("arguments" if params.name.startswith("skill/") else "directory", "")
-        text = _refusing(lambda: offer.prompt(params.name, argument))
+        text = refusing(lambda: offer.prompt(params.name, argument))
         return GetPromptResult(
             messages=[PromptMessage(role="user", content=TextContent(type="text", text=text))]
         )
@@ -86,7 +86,7 @@ def server_of(offer: Offer, name: str) -> "Server[Any]":
                     description=agent.description or f"Ask {agent.name}.",
                     input_schema=schema,
                 )
-                for agent in _refusing(offer.agents)
+                for agent in refusing(offer.agents)
             ]
         )
 
@@ -101,19 +101,12 @@ def server_of(offer: Offer, name: str) -> "Server[Any]":
     return Server(
         name,
         version=__version__,
+        **resource_handlers(sessions),
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-
-
-def _refusing(make: Callable[[], Any]) -> Any:
-    """Make something; what a user could mend is told to the client."""
-    try:
-        return make()
-    except HaloError as error:
-        raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
 
 
 def _failed(why: str) -> CallToolResult:
@@ -166,13 +159,13 @@ def _answer(reply: "Reply") -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=reply.reason not in _DONE)
 
 
-def serve_stdio(offer: Offer, name: str) -> None:
+def serve_stdio(offer: Offer, sessions: ShownSessions, name: str) -> None:
     """Serve one client on stdin and stdout until it goes."""
     from mcp.server.stdio import stdio_server
 
     async def run() -> None:
         _tools_in_threads()
-        server = server_of(offer, name)
+        server = server_of(offer, sessions, name)
         # The SDK reads stdin in a thread, which Ctrl-C would wait for until the client says something.
         lines: Any = await _lines_of_stdin()
         async with stdio_server(stdin=lines) as (reading, writing):
@@ -202,7 +195,7 @@ async def _lines_of_stdin() -> AsyncIterator[str] | None:
     return lines()
 
 
-def serve_http(offer: Offer, name: str, port: int) -> None:
+def serve_http(offer: Offer, sessions: ShownSessions, name: str, port: int) -> None:
     """Serve on `port` of this machine until Ctrl-C; 0 takes a free one. The SDK refuses foreign names."""
     import socket
 
@@ -210,7 +203,7 @@ def serve_http(offer: Offer, name: str, port: int) -> None:
 
     async def run() -> None:
         _tools_in_threads()
-        app = server_of(offer, name).streamable_http_app(host=_HOST)
+        app = server_of(offer, sessions, name).streamable_http_app(host=_HOST)
         config = uvicorn.Config(app, log_level="warning", log_config=None)
         with socket.create_server((_HOST, port)) as listening:
             click.echo(f"http://{_HOST}:{listening.getsockname()[1]}/mcp", err=True)

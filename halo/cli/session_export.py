@@ -73,15 +73,13 @@ def command(
 
 def _mask(workspace: str | None) -> "Mask":
     """Return what masks all secrets of the workspace and of this machine that Halo knows."""
-    from halo.sessions.secrets import known_secrets
-    from halo.tools.secrets import masker
+    from halo.sessions.secrets import secret_mask
     from halo.workspace.places import find_places
     from halo.workspace.trust import read_grants
 
     places = find_places(workspace or os.getcwd(), os.environ)
     tree = places.tree()
-    grants = read_grants(tree, places.workspace, places.home)
-    return masker(known_secrets(tree, os.environ, grants))
+    return secret_mask(tree, os.environ, read_grants(tree, places.workspace, places.home))
 
 
 def _refuse_folder(path: str) -> None:

@@ -1,12 +1,13 @@
 """Secret values: those that commands of a turn may be given, and all that nobody may read."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from halo.errors import HaloError
 from halo.files.tree import Tree
 from halo.models.opening import KEY_VARIABLES
 from halo.records.artifacts import PROVIDERS
+from halo.tools.secrets import masker
 from halo.workspace.ids import is_id
 from halo.workspace.settings.delivery import connects
 from halo.workspace.settings.files import (
@@ -72,6 +73,11 @@ def known_secrets(tree: Tree, environ: Mapping[str, str], grants: Grants) -> Ite
             value, unset = expand(setting.text, environ)
             if not unset and _may_use(tree, name, setting, grants):
                 yield name, value
+
+
+def secret_mask(tree: Tree, environ: Mapping[str, str], grants: Grants) -> Callable[[str], str]:
+    """Return what masks every secret that Halo can know of, for texts that leave for another place."""
+    return masker(known_secrets(tree, environ, grants))
 
 
 def settings_hold_secrets(tree: Tree) -> bool:

@@ -9,12 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
+from kept import Shelf
 from making import agent, skill
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from turning import ScriptedServer
 
 from halo.cli.main import run
+from halo.files import ops
+from halo.records.events import MessageAdded
+from halo.records.messages import user
 from halo.sessions.find import session_ids
 from halo.sessions.folder import SessionFolder
 
@@ -285,6 +289,78 @@ class TestServing:
         assert header["target"]["access"] == "readonly"
         offered = [tool["function"]["name"] for tool in scripted.requests[0].json["tools"]]
         assert not [name for name in offered if name.startswith("mcp__")]  # readonly unless --access
+
+    def test_sessions_are_resources(self, locked):
+        shelf = Shelf(locked.halo / "sessions", locked.home)
+        folders = [shelf.talk(None, f"Question {n}, by sk-test-secret", agent="default") for n in range(3)]
+        shelf.talk(None, "put away")
+        with folders[2].open(shelf.clock) as session:
+            session.append(MessageAdded(user("what Halo asks itself"), internal=True))
+        away = next(iter(session_ids(shelf.sessions)))
+        assert locked.cli("session", "archive", away).returncode == 0
+
+        async def go():
+            served = self.served(locked, environ={"ANTHROPIC_API_KEY": "sk-test-secret"})
+            async with Client(served) as client:
+                found = (await client.list_resources()).resources
+                templates = (await client.list_resource_templates()).resource_templates
+                text = (await client.read_resource(found[0].uri)).contents[0]
+                header = (await client.read_resource(f"{found[0].uri}/header")).contents[0]
+                hidden = (await client.read_resource(f"halo://sessions/{away}")).contents[0]
+                for wrong in (
+                    "halo://sessions/nobody",
+                    "halo://sessions/../x",
+                    "file:///etc/passwd",
+                    "halo://x",
+                ):
+                    with pytest.raises(MCPError, match=r"unknown session|is no session"):
+                        await client.read_resource(wrong)
+                with pytest.raises(MCPError, match="no place in the list"):
+                    await client.list_resources(cursor="x")
+                return found, templates, text, header, hidden
+
+        found, templates, text, header, hidden = asyncio.run(go())
+        assert [each.uri for each in found] == [f"halo://sessions/{folder.id}" for folder in folders[::-1]]
+        assert found[0].description == "1 turn with default"
+        assert found[0].annotations.last_modified
+        assert [each.uri_template for each in templates] == [
+            "halo://sessions/{id}",
+            "halo://sessions/{id}/header",
+        ]
+        assert text.mime_type == "text/markdown"
+        assert "You said: Question 2" in text.text
+        assert "what Halo asks itself" not in text.text
+        assert json.loads(header.text)["agent"] == "default"
+        assert "seal" not in json.loads(header.text)
+        everything = f"{found} {text} {header}"
+        assert "sk-test-secret" not in everything
+        assert "put away" in hidden.text
+
+    def test_many_sessions_come_in_pages_and_those_of_others_are_marked(self, locked, monkeypatch):
+        monkeypatch.setattr(ops, "fsync", lambda *_: None)
+        monkeypatch.setattr(ops, "fsync_dir", lambda *_: None)
+        shelf = Shelf(locked.halo / "sessions", locked.home)
+        made = [shelf.talk(None, "Hello", derive=False).id for _ in range(301)]
+        other = Shelf(locked.halo / "sessions", locked.home / "elsewhere")
+        other.clock.ns = shelf.clock.ns
+        theirs = other.talk(None, "Ours").id
+
+        async def go():
+            pages, cursor = [], None
+            async with Client(self.served(locked)) as client:
+                while True:
+                    page = await client.list_resources(cursor=cursor)
+                    pages.append(page.resources)
+                    cursor = page.next_cursor
+                    if not cursor:
+                        return pages
+
+        pages = asyncio.run(go())
+        assert [len(page) for page in pages] == [100] * 3 + [2]
+        rows = {each.uri.removeprefix("halo://sessions/"): each for page in pages for each in page}
+        assert [*rows] == [theirs, *made[::-1]]
+        assert rows[theirs].description == "1 turn with a, begun elsewhere"
+        assert rows[made[0]].description == "1 turn with a"
 
     def test_with_more_access_tools_run_and_are_the_progress(self, locked, scripted):
         calls(scripted, "echo", text="hello")
