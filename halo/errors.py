@@ -56,6 +56,13 @@ class HaloError(Exception):
             where = f"{self.file}:{self.line}: " if self.line is not None else f"{self.file}: "
         return shown(where + self.message) + (f"\n  {shown(self.hint)}" if self.hint else "")
 
+    @property
+    def on_one_line(self) -> str:
+        """The message, and in brackets what to do: for records and lists, where each has one line."""
+        from halo.files.visible import shown
+
+        return shown(self.message) + (f" ({shown(self.hint)})" if self.hint else "")
+
 
 class UsageError(HaloError):
     """The command was asked for something that does not exist or makes no sense."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("chat")
 @workspace_option
 @click.option("-a", "--agent", help="Who answers; `default` unless the session is with somebody else.")
-@click.option("-s", "--session", metavar="ID", help="Go on in this session.")
+@click.option("-s", "--session", metavar="SESSION", help="Go on in this session: an id, or a session key.")
 @click.option("-n", "--new", is_flag=True, help="Begin a new session.")
 @click.option("--profile", metavar="NAME", default="", help="Set the model of the session, as /model does.")
 @click.option(

@@ -25,7 +25,7 @@ _LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | g
 @click.command("run")
 @workspace_option
 @click.option("-a", "--agent", help="Who answers; `default` unless the session is with somebody else.")
-@click.option("-s", "--session", metavar="ID", help="Go on in this session.")
+@click.option("-s", "--session", metavar="SESSION", help="Go on in this session: an id, or a session key.")
 @click.option("-n", "--new", is_flag=True, help="Begin a new session.")
 @click.option(
     "--format",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("worker")
 @workspace_option
 @click.option("--once", is_flag=True, help="Take what waits now, and what comes of it; then end.")
-@click.option("-s", "--session", metavar="ID", multiple=True, help="With --once: only this session.")
+@click.option("-s", "--session", metavar="SESSION", multiple=True, help="With --once: only this one.")
 def command(*, workspace: str | None, once: bool, session: tuple[str, ...]) -> int:
     """Run the turns of all sessions of the workspace for which messages wait, until Ctrl-C or SIGTERM.
 
@@ -34,15 +34,20 @@ def command(*, workspace: str | None, once: bool, session: tuple[str, ...]) -> i
     from halo.sessions.desk import Desk
     from halo.sessions.engine.engine import Engine
     from halo.sessions.engine.worker import Worker
+    from halo.sessions.find import sessions_folder
+    from halo.sessions.keeping.naming import named_session
     from halo.tools.threads import ToolThreads
 
     builder = open_builder(workspace)
+    places = builder.places
+    sessions = sessions_folder(places.halo)
+    chosen = tuple(named_session(sessions, places.home, name).id for name in session)
     desk = Desk(builder, os.environ, cache_dir(os.environ), time.time_ns)
 
     async def work() -> int:
         asyncio.get_running_loop().set_default_executor(ToolThreads())
-        worker = Worker(Engine(desk, _lines()), builder.places.home, _tell, time.monotonic)
-        return await _until_stopped(worker, once=once, sessions=session)
+        worker = Worker(Engine(desk, _lines()), places.home, _tell, time.monotonic)
+        return await _until_stopped(worker, once=once, sessions=chosen)
 
     return asyncio.run(work())
 
@@ -98,4 +103,5 @@ def _lines() -> "ShowIn":
 def _tell(text: str) -> None:
     from halo.files.visible import shown
 
-    click.echo(shown(text), err=True)
+    for line in text.splitlines():
+        click.echo(shown(line), err=True)

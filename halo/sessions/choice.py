@@ -9,8 +9,9 @@ from halo.errors import LogError, UsageError
 from halo.records.events import SessionTarget
 from halo.records.targets import Access, AgentTarget
 from halo.sessions.beginning import Relation, begin
-from halo.sessions.find import find_session, newest
+from halo.sessions.find import newest
 from halo.sessions.folder import OpenSession, SessionFolder, check_writable
+from halo.sessions.keeping.naming import named_session
 from halo.sessions.routing.key import SessionKey
 from halo.workspace.ids import is_id
 
@@ -51,12 +52,13 @@ def choose(
     profile: str = "",
     access: Access | None = None,
 ) -> Choice:
-    """Choose: `named` must exist; without it and without `new` the newest that `origin` began with the agent.
+    """Choose: `named`, an id or a key, must exist; without it and without `new` the newest of `origin`.
 
-    `agent` None: whoever the named session is with, else `default`. A named session with another agent
-    is the user's mistake: it is never carried on by somebody else. `profile` is for this turn: a session does
-    not remember it. `access` is that of the session unless it is given. Raises `LogError` for a named session
-    that cannot be read; others that cannot are passed over with a notice.
+    That is the newest that `origin` began with the agent. `agent` None: whoever the named session is with,
+    else `default`. A named session with another agent is the user's mistake: it is never carried on by
+    somebody else. `profile` is for this turn: a session does not remember it. `access` is that of the session
+    unless it is given. Raises `LogError` for a named session that cannot be read; others that cannot are
+    passed over with a notice.
     """
     choice = _choose(sessions, agent, origin, home=home, named=named, new=new)
     access = access or choice.target.access
@@ -86,7 +88,7 @@ def main_session(agent: str, origin: str) -> Relation | None:
 
 
 def _named(sessions: str, home: str, agent: str | None, origin: str, named: str) -> Choice:
-    folder = find_session(sessions, named)
+    folder = named_session(sessions, home, named)
     conversation = folder.read_ahead()
     check_writable(folder, conversation)
     if conversation.created is None:

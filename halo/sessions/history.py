@@ -25,6 +25,7 @@ from halo.records.messages import Message, ToolResult
 from halo.records.usage import Usage
 from halo.runner.calls import fresh_ids
 from halo.runner.record import History, applied
+from halo.sessions.headings import without_heading
 from halo.sessions.reading import Fetch, Unread, payload_of, read_events
 from halo.sessions.standing import Standing
 
@@ -139,7 +140,7 @@ class Conversation:
                 message = fresh_ids(data.message, ())
                 self._close_calls()
                 if message.role == "user" and not self.opening and not data.internal:
-                    self.opening = data.typed or message.text
+                    self.opening = without_heading(data.typed or message.text, data.sources)
                 self.messages.append(message)
                 self.open_calls = {call.id: call.name for call in message.calls}
             case ToolResultAdded():

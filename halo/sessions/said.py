@@ -6,20 +6,18 @@ import msgspec
 
 from halo.errors import HaloError
 from halo.files.tree import Tree
-from halo.files.visible import visible
 from halo.records.artifacts import Artifact
 from halo.records.events import MessageAdded
-from halo.records.incoming import Incoming, Sender, Source
+from halo.records.incoming import Incoming, Source
 from halo.records.messages import user
 from halo.records.targets import SkillTarget, Target
 from halo.runner.slots import fill
+from halo.sessions.headings import heading
 from halo.sessions.scopes import expand_scopes
 from halo.sessions.slash import read_slash, skill_block
 from halo.sessions.typed_files import Attached, Shelf, expand_files
 from halo.sessions.values import argument_values, takes_arguments
 from halo.workspace.ids import folders_of
-
-_NAME = 80  # characters of a sender's name
 
 
 class Invoked(msgspec.Struct, frozen=True):
@@ -73,21 +71,6 @@ def message_of(incoming: Sequence[Incoming], said: Sequence[Said], values: Mappi
         sources=sources,
         internal=all(message.sender.kind == "internal" for message in incoming),
     )
-
-
-def heading(sender: Sender) -> str:
-    """Return the line that says who sent a message; empty for the user whose session it is."""
-    match sender.kind:
-        case "user":
-            return f"(from {_one_line(sender.name)})" if sender.name else ""
-        case "agent":
-            return f"(from session {_one_line(sender.session)}, agent {_one_line(sender.agent)})"
-        case _:
-            return ""  # reports and events say themselves what they are
-
-
-def _one_line(text: str) -> str:
-    return " ".join(visible(text).split())[:_NAME]
 
 
 def _joined(headings: list[str], texts: list[str]) -> str:

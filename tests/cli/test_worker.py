@@ -227,6 +227,42 @@ def test_send_reaches_the_session_that_route_names(ws, where):
     assert "--channel names the channel" in alone.stderr
 
 
+def test_a_session_is_named_by_its_key_wherever_one_is_named(ws, scripted):
+    done(halo(ws, "send", "agent:default:main", "One"))
+    (folder,) = folders(ws)
+    scripted.says_chat(chat("First."), END)
+    code, out, err = done(halo(ws, "worker", "--once", "-s", "agent:default:main"))
+    assert (code, out) == (0, f"{folder.id}   default   turn 1   done\n"), err
+    scripted.says_chat(chat("Second."), END)
+    assert done(halo(ws, "run", "-s", "agent:default:main", "Two"))[1] == "Second.\n"
+    assert ws.cli("session", "archive", "agent:default:main").returncode == 0
+    code, _, err = done(halo(ws, "run", "-s", "agent:default:main", "Three"))
+    assert (code, "is archived" in err) == (2, True)
+    for words in (("run", "-s", "agent:default:none", "x"), ("worker", "--once", "-s", "agent:default:none")):
+        code, _, err = done(halo(ws, *words))
+        assert (code, "no session has the key" in err) == (2, True)
+
+
+def test_a_channel_by_which_no_reply_can_go_out_is_told_of_at_once(ws):
+    sent = ws.cli("send", "default", "Hello", "--channel", "pigeon", "--peer", "u1")
+    assert sent.returncode == 0
+    assert "no installed channel is of the type 'pigeon', so replies on pigeon cannot go out" in sent.stderr
+    assert "go out" not in ws.cli("send", "default", "Hello", "--channel", "outbox", "--peer", "u1").stderr
+
+
+def test_what_goes_wrong_is_told_in_whole_lines(ws, scripted):
+    done(halo(ws, "send", "default", "Hello", "--channel", "pigeon", "--peer", "u1"))
+    scripted.says_chat(chat("Coo."), END)
+    _, _, err = done(halo(ws, "worker", "--once"))
+    assert (
+        "not delivered to pigeon: failed unknown channel 'pigeon' (known: outbox, terminal, webhook)\n" in err
+    )
+    done(halo(ws, "send", "agent:default:main", "Again"))
+    scripted.fails(401, {"error": {"message": "no such key"}})
+    _, _, err = done(halo(ws, "worker", "--once"))
+    assert "\\n" not in err
+
+
 def test_a_detached_turn_goes_on_by_itself(ws, scripted):
     scripted.says_chat(chat("Done apart."), END)
     code, out, err = done(halo(ws, "run", "--detach", "Do it."))

@@ -10,6 +10,7 @@ from test_engine import Busy
 
 from halo.errors import SessionKeyError, UnknownNameError
 from halo.records.events import Delivered, MessageAdded
+from halo.sessions.derived import read_header
 from halo.sessions.engine.engine import Engine
 from halo.sessions.find import session_ids
 from halo.sessions.folder import SessionFolder
@@ -77,6 +78,7 @@ def test_a_reply_goes_back_to_where_the_message_came_from(office):
     (delivered,) = office.delivered(sent)
     assert (delivered.state, delivered.part, delivered.id) == ("sent", 1, message["id"])
     assert office.texts(sent) == ["(from Eve)\nHello", "Good day."]
+    assert read_header(sent.folder).title == "Hello"  # who wrote it is no part of what it is about
 
 
 def test_two_senders_never_share_a_session_where_they_are_kept_apart(office):

@@ -16,7 +16,7 @@ from halo.sessions.choice import Choice, choose
 from halo.sessions.commands.doing import perform
 from halo.sessions.commands.reading import Command, read_command
 from halo.sessions.commands.rollover import spoken
-from halo.sessions.delivery.channels import Opening
+from halo.sessions.delivery.channels import Opening, channel_types
 from halo.sessions.delivery.delivery import Delivery
 from halo.sessions.delivery.opening import make_ready
 from halo.sessions.delivery.payloads import Payload, reply_id
@@ -32,6 +32,7 @@ from halo.sessions.routing.inbound import Inbound, origin_of
 from halo.sessions.routing.route import Route
 from halo.sessions.routing.sending import decide_sending
 from halo.sessions.sending import Sent
+from halo.workspace.connections import connection_of
 from halo.workspace.settings.general import read_general
 
 
@@ -70,8 +71,20 @@ async def take_in(
         if command is None and isinstance(error, BusyError):
             raise  # the message is not taken: the channel may bring it again
         taken = TakenIn(None, (error.message + (f"; {error.hint}" if error.hint else ""),))
-    problems = await _tell(desk, agent, inbound, taken.told) if taken.told else ()
+    problems = await _tell(desk, agent, inbound, taken.told) if taken.told else _no_way_back(desk, inbound)
     return taken._replace(warnings=(*taken.warnings, *problems))
+
+
+def _no_way_back(desk: Desk, inbound: Inbound) -> tuple[str, ...]:
+    """Say that no reply can go out by this channel, where that is certain before there is one."""
+    connect = connection_of(desk.tree, inbound.channel, inbound.account).connect
+    known = channel_types()
+    if connect.type in known:
+        return ()
+    what = (
+        f"no installed channel is of the type {connect.type!r}, so replies on {inbound.channel} cannot go out"
+    )
+    return (f"{what}; known: {', '.join(known)}",)
 
 
 def _command(desk: Desk, inbound: Inbound) -> Command | None:

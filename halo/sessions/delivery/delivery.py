@@ -14,6 +14,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from halo.errors import HaloError
 from halo.files.visible import shown
 from halo.records.events import Delivered
 from halo.records.outgoing import FORMAT, Address, Outgoing
@@ -166,7 +167,11 @@ class Delivery:
                 await self._channel.draft(message)
         except Exception as error:  # noqa: BLE001  # a channel is foreign code: the reply goes on
             self._drafting = False
-            why = shown(str(error) or type(error).__name__)
+            why = (
+                error.on_one_line
+                if isinstance(error, HaloError)
+                else shown(f"{type(error).__name__}: {error}")
+            )
             self._keep(Delivered(self._address.channel, name, self._drafts, "no_draft", error=why))
 
     async def _send(self, message: Outgoing) -> None:

@@ -28,7 +28,7 @@ def make_ready(
 
 def make_unready(tree: Tree, why: HaloError, opening: Opening, agent: str = "") -> Ready:
     """Stand in for a channel that cannot be opened: an answer is cut, and no part is sent, but kept."""
-    return _ready(tree, _Unopened(str(why)), opening, agent)
+    return _ready(tree, _Unopened(why.on_one_line), opening, agent)
 
 
 def _ready(tree: Tree, channel: Channel, opening: Opening, agent: str) -> Ready:

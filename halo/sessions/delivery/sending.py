@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from halo.errors import DeliveryError
-from halo.files.visible import shown
 from halo.records.events import Delivered
 from halo.records.outgoing import Outgoing
 from halo.sessions.delivery.channels import Channel, Retry
@@ -25,7 +24,7 @@ async def send(
             return Delivered(name, message.id, message.part, "sent", attempt)
         pause = wait_before(retry, attempt, wait) if error.passes else None
         if pause is None:
-            return Delivered(name, message.id, message.part, "failed", attempt, shown(str(error)))
+            return Delivered(name, message.id, message.part, "failed", attempt, error.on_one_line)
         await sleep(pause)
         attempt += 1
 

@@ -55,7 +55,7 @@ class _Sending:
             refused = refused_by(self._desk, self._session, message.address.channel)
             ready = None if refused else self._ready(message.address)
         except HaloError as error:
-            refused, ready = str(error), None
+            refused, ready = error.on_one_line, None
         if ready is None:
             self._record(outcome(message, "unsent", refused))
             return False

@@ -50,7 +50,7 @@ def read_ledger(sessions: str) -> Ledger:
             elif each.id not in there:
                 found[each.id] = each
     except LogError as error:
-        problems.append(str(error))
+        problems.append(f"{GONE}: {error.on_one_line}")
     if lost:
         problems.append(f"{GONE}: {lost} lines cannot be read: what deleted sessions had used is missing")
     return Ledger(tuple(found.values()), tuple(problems))
