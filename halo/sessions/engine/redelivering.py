@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from halo.errors import HaloError
+from halo.models.adapter import Notice
 from halo.records.outgoing import Address, Outgoing
 from halo.sessions.delivery.delivery import outcome
 from halo.sessions.delivery.opening import Ready, make_ready
@@ -17,6 +18,8 @@ async def send_due(desk: Desk, session: OpenSession, show: Show) -> None:
     """Send the parts of which nobody knows whether they arrived: they have the ids that they had."""
     due = session.conversation.standing.due
     if due:
+        parts = "a part of an earlier reply" if len(due) == 1 else f"{len(due)} parts of earlier replies"
+        show(Notice(f"sending {parts} first: a process ended before it was known to have arrived"))
         await _Sending(desk, session, show).run(due.values())
 
 
