@@ -337,7 +337,9 @@ class TestAgentsAndSettings:
         path = f".halo/skills/{word}/SKILL.md"
         told = found("skill-command", **{path: skill("x", name=word, description="Does it.")})
         assert [(source, line) for source, line, _ in told] == [(f"workspace:{path}", 2)]
-        text = skill("x", name=word, description="Does it.").replace("name:", "user-invocable: false\nname:", 1)
+        text = skill("x", name=word, description="Does it.").replace(
+            "name:", "user-invocable: false\nname:", 1
+        )
         assert found("skill-command", **{path: text}) == []
 
     def test_halos_own_words_are_those_of_its_commands(self):
