@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from making import REPOSITORY, examples
+from zygote import Started, can_fork
 
 from halo.build.builder import Builder
 from halo.workspace.locate import templates_folder
@@ -127,7 +129,25 @@ class DiskWorkspace:
 
     def cli(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run `halo`."""
-        return self.run("-m", "halo", *arguments, **more)
+        with self.start(*arguments, environ=self.environ(**more)) as process:
+            out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(["halo", *arguments], process.returncode, out, err)
+
+    def start(
+        self, *arguments: str, environ: dict[str, str] | None = None, **options: Any
+    ) -> "subprocess.Popen[str]":
+        """Start `halo`, with pipes for what it says; `options` are those of `Popen`."""
+        environ = self.environ() if environ is None else environ
+        options = {
+            "cwd": self.root,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+            **options,
+        }
+        if can_fork(environ, **options):
+            return Started(arguments, environ, **options)
+        return subprocess.Popen([sys.executable, "-m", "halo", *arguments], env=environ, **options)
 
     def doit(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run `doit` in the workspace."""

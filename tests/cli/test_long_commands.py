@@ -1,9 +1,7 @@
 """`halo session context`, `compact`, `pin`, `unpin` as processes, with a model on a loopback server."""
 
 import json
-import os
 import subprocess
-import sys
 
 import pytest
 from making import agent
@@ -28,17 +26,12 @@ def halo(make_workspace, server, tmp_path):
             ".halo/agents/default/AGENT.md": "You keep the harbour book.\n",
         }
     )
-    environ = {
-        **{k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")},
-        "HALO_HOME": str(ws.home),
-        "HALO_CACHE": str(tmp_path / "cache"),
-    }
+    environ = ws.environ(HALO_CACHE=str(tmp_path / "cache"))
 
     def run(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "halo", *words],
-            cwd=ws.root, env=environ, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        with ws.start(*words, environ=environ) as process:
+            out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     run.ws = ws
     return run

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -48,14 +46,7 @@ def session(ws, *words, code=0):
 
 
 def start(ws, *words):
-    return subprocess.Popen(
-        [sys.executable, "-m", "halo", *words],
-        cwd=ws.root,
-        env=ws.environ(OPENAI_API_KEY="sk-x"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return ws.start(*words, environ=ws.environ(OPENAI_API_KEY="sk-x"))
 
 
 def until(what, seconds=20):

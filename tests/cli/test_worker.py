@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import msgspec
@@ -44,15 +42,7 @@ def ws(make_workspace, scripted):
 
 def halo(ws, *words, **options):
     """Start `halo` as a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "halo", *words],
-        cwd=ws.root,
-        env=ws.environ(OPENAI_API_KEY="sk-x"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+    return ws.start(*words, environ=ws.environ(OPENAI_API_KEY="sk-x"), **options)
 
 
 def done(process, seconds=30):

@@ -31,7 +31,8 @@ from halo.sessions.inbox.control import request_stop, wanted_stop
 
 TESTS = REPOSITORY / "tests"
 SOAK = "HALO_SOAK" in os.environ
-KILLS = 2_500 if SOAK else 60  # of each of two harnesses at once
+CI = "CI" in os.environ
+KILLS = 2_500 if SOAK else 55 if CI else 20  # of each of two harnesses at once
 SEEDS = (os.urandom(4).hex(), os.urandom(4).hex()) if SOAK else ("a", "b")
 
 # What has happened often enough in so many kills to say that it was tried.
@@ -69,7 +70,7 @@ def test_nothing_is_lost_or_done_twice_whenever_processes_are_killed(tmp_path):
         assert int(first.split()[0]) >= KILLS
         for name, count in json.loads(counts).items():
             seen[name] = seen.get(name, 0) + count
-    assert all(seen.get(name) for name in TRIED), seen
+    assert all(seen.get(name) for name in TRIED) or not (CI or SOAK), seen
 
 
 # What the harness has found, each by itself.
