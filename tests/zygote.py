@@ -55,7 +55,9 @@ class Started(subprocess.Popen):
         }
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(_zygote())
-        socket.send_fds(self._connection, [json.dumps(request).encode() + b"\n"], fds)
+        data = json.dumps(request).encode() + b"\n"
+        sent = socket.send_fds(self._connection, [data], fds)
+        self._connection.sendall(data[sent:])
         self.pid = int(self._line())
         self._child_created = True
         for theirs, ours in ((p2cread, p2cwrite), (c2pwrite, c2pread), (errwrite, errread)):
