@@ -48,14 +48,14 @@ class Started(subprocess.Popen):
         new_session = rest[14]
         fds = [own if given == -1 else given for own, given in enumerate((p2cread, c2pwrite, errwrite))]
         request = {
-            "arguments": args[1:],
+            "arguments": [os.fsdecode(each) for each in args[1:]],
             "cwd": os.fspath(cwd or os.getcwd()),
-            "environ": env,
+            "environ": {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()},
             "session": new_session,
         }
+        data = json.dumps(request).encode() + b"\n"
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(_zygote())
-        data = json.dumps(request).encode() + b"\n"
         sent = socket.send_fds(self._connection, [data], fds)
         self._connection.sendall(data[sent:])
         self.pid = int(self._line())
