@@ -51,9 +51,13 @@ def pytest_sessionstart(session):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Let long files begin first, so that no worker is left with one while the others are done."""
     tests = REPOSITORY / "tests"
+    if config.args_source is config.ArgsSource.TESTPATHS:
+        missing = {path.parent for path in tests.rglob("test_*.py")} - {item.path.parent for item in items}
+        if missing:
+            raise pytest.UsageError(f"no test of these folders is collected: {sorted(map(str, missing))}")
     weights = {tests / name: number for number, name in enumerate(LONG, 1)}
     for item in items:
         if _REAL & set(getattr(item, "fixturenames", ())) or item.path.parent.name == "docs":
