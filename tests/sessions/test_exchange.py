@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import time
 
 import msgspec
 import pytest
@@ -32,7 +31,6 @@ from halo.records.outgoing import FORMAT, Address, Outgoing
 from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
 from halo.sessions.derived import read_header, write_derived
-from halo.sessions.exchange import importing
 from halo.sessions.exchange.arrays import array_of
 from halo.sessions.exchange.exporting import Chosen, export, write_export
 from halo.sessions.exchange.importing import form_of, lay_down_import, read_import
@@ -458,9 +456,6 @@ class TestWhatIsNoSession:
                 continue
             assert read.turned.events
 
-    def test_a_file_is_read_up_to_a_size(self):
-        assert importing.LARGEST == 256 << 20
-
 
 class TestDocuments:
     @pytest.fixture
@@ -527,18 +522,6 @@ class TestDocuments:
     def test_what_are_no_turns(self, text):
         with pytest.raises(UsageError, match="these are no turns"):
             read_span(text)
-
-    def test_ten_thousand_messages_take_no_time_that_grows_faster_than_they_do(self, shelf):
-        def seconds(count):
-            array = [{"role": ("user", "assistant")[n % 2], "content": f"m{n}"} for n in range(count)]
-            began = time.process_time()
-            folder, _ = bring(shelf, json.dumps(array).encode())
-            for form in ("json", "openai", "markdown", "html"):
-                sent(folder, form)
-            return time.process_time() - began
-
-        seconds(50)
-        assert seconds(10_000) < 60 * max(seconds(500), 0.01)
 
 
 def test_the_file_is_the_one_that_the_schema_describes(shelf):
