@@ -32,20 +32,11 @@ import msgspec
 from chunker import ANSWER, fed, sliced
 
 from halo.files.log import encode_line
-from halo.records.events import (
-    FORMAT,
-    NAMES,
-    Event,
-    EventData,
-    MessageAdded,
-    SessionCreated,
-    SessionTarget,
-    TurnEnded,
-    TurnStarted,
-)
+from halo.records.events import FORMAT, NAMES, Event, EventData, MessageAdded, TurnEnded, TurnStarted
 from halo.records.incoming import FORMAT as INCOMING
 from halo.records.incoming import Incoming, Sender
 from halo.records.messages import Message, Text, user
+from halo.records.session_events import SessionCreated, SessionTarget
 from halo.sessions.delivery.chunks import ChunkConfig
 from halo.sessions.folder import SessionFolder
 from halo.sessions.ids import new_session_id, timestamp

@@ -7,19 +7,14 @@ from zlib import crc32
 import msgspec
 from crash_office import DONE, Workspace
 
-from halo.records.events import (
-    TYPES,
+from halo.records.events import TYPES, Event, MessageAdded, ToolResultAdded, TurnEnded, TurnStarted
+from halo.records.session_events import (
     AnswerTaken,
     ChildStarted,
     DeliveryDue,
-    Event,
-    MessageAdded,
     ReportSent,
     SessionChanged,
     SessionCreated,
-    ToolResultAdded,
-    TurnEnded,
-    TurnStarted,
 )
 from halo.sessions.derived import read_header
 from halo.sessions.find import session_ids

@@ -34,7 +34,8 @@ from crash_office import Workspace
 from halo.errors import BusyError
 from halo.files import ops
 from halo.models.adapter import Notice
-from halo.records.events import ChildStarted, MessageAdded, SessionCreated, ToolResultAdded, TurnEnded
+from halo.records.events import MessageAdded, ToolResultAdded, TurnEnded
+from halo.records.session_events import ChildStarted, SessionCreated
 from halo.records.stops import FORMAT as STOP
 from halo.records.stops import Stop
 from halo.sessions.choice import choose

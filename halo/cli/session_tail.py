@@ -95,7 +95,7 @@ def _begun(sessions: str, session_id: str) -> "SessionFolder":
 
 
 def _successor(found: "Event | Unread") -> str:
-    from halo.records.events import SessionRolledOver
+    from halo.records.session_events import SessionRolledOver
     from halo.sessions.reading import Unread, payload_of
 
     data = None if isinstance(found, Unread) else payload_of(found).data

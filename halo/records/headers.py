@@ -2,8 +2,8 @@
 
 import msgspec
 
-from halo.records.events import SessionTarget
 from halo.records.origins import Origin
+from halo.records.session_events import SessionTarget
 from halo.records.usage import Usage
 
 FORMAT = 1

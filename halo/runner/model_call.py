@@ -8,15 +8,9 @@ from halo.errors import ProviderError
 from halo.models.adapter import Adapter, Finished, Lost, Notice, Request, Retrying, TextDelta, ThinkingDelta
 from halo.models.prefix import Prefix
 from halo.records.artifacts import Runtime
-from halo.records.events import (
-    CompactionFailed,
-    ContextShortened,
-    MemoryFlushed,
-    MessageAdded,
-    UsageLost,
-    UsageReported,
-)
+from halo.records.events import ContextShortened, MessageAdded, UsageLost, UsageReported
 from halo.records.messages import Message, Text
+from halo.records.session_events import CompactionFailed, MemoryFlushed
 from halo.runner.budgets import Ledger, Price
 from halo.runner.context.context import Context
 from halo.runner.context.flushing import Flush

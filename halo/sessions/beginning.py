@@ -8,8 +8,8 @@ from typing import NamedTuple
 from halo.files.locks import FileLock, hold
 from halo.files.regular import refuse_links
 from halo.files.seal import machine_key
-from halo.records.events import SessionCreated, SessionTarget
 from halo.records.origins import Origin
+from halo.records.session_events import SessionCreated, SessionTarget
 from halo.records.targets import AgentTarget
 from halo.sessions.find import session_seal
 from halo.sessions.folder import OpenSession, SessionFolder

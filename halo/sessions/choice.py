@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from halo.errors import LogError, UsageError
-from halo.records.events import SessionTarget
+from halo.records.session_events import SessionTarget
 from halo.records.targets import Access, AgentTarget
 from halo.sessions.beginning import Relation, begin
 from halo.sessions.find import newest

@@ -8,11 +8,8 @@ from halo.files.atomic import replace_file
 from halo.files.canonical import readable_json
 from halo.files.regular import read_regular
 from halo.records.events import (
-    ArtifactChanged,
-    CompactionFailed,
     ContextShortened,
     Event,
-    MemoryFlushed,
     MessageAdded,
     Repaired,
     ToolResultAdded,
@@ -21,6 +18,7 @@ from halo.records.events import (
 )
 from halo.records.headers import FORMAT, Header
 from halo.records.messages import Text, ToolCall
+from halo.records.session_events import ArtifactChanged, CompactionFailed, MemoryFlushed
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.history import Conversation
 from halo.sessions.index.rows import note

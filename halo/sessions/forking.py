@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from halo.errors import LogError, UsageError
-from halo.records.events import NAMES, Event, SessionTarget, TurnEnded
+from halo.records.events import NAMES, Event, TurnEnded
 from halo.records.targets import AgentTarget
 from halo.sessions.exchange.laying import Beginning, lay_down
 from halo.sessions.exchange.reading import Whole, folded, read_whole
@@ -55,7 +55,7 @@ def _refuse_newer(whole: Whole) -> None:
 
 
 def _target(whole: Whole) -> AgentTarget:
-    written: SessionTarget | None = whole.header.target
+    written = whole.header.target
     if written is None:
         raise LogError(
             "its first event, which says whom the session is with, is damaged",

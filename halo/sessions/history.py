@@ -14,7 +14,6 @@ from halo.records.events import (
     Event,
     EventData,
     MessageAdded,
-    SessionCreated,
     ToolResultAdded,
     TurnEnded,
     TurnStarted,
@@ -22,6 +21,7 @@ from halo.records.events import (
     UsageReported,
 )
 from halo.records.messages import Message, ToolResult
+from halo.records.session_events import SessionCreated
 from halo.records.usage import Usage
 from halo.runner.calls import fresh_ids
 from halo.runner.record import History, applied

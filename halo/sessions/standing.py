@@ -6,25 +6,27 @@ A part of the fold of a session's log (`halo.sessions.history`). Pure.
 from typing import TYPE_CHECKING
 
 from halo.records.events import (
-    AnswerTaken,
-    ChildRemoved,
-    ChildStarted,
-    CompactionFailed,
     ContextShortened,
-    Delivered,
-    DeliveryDue,
     EventData,
-    MemoryFlushed,
     MessageAdded,
-    ReportSent,
-    SessionChanged,
-    SessionCreated,
-    SessionRolledOver,
     ToolResultAdded,
     TurnEnded,
     TurnStarted,
 )
 from halo.records.messages import Text
+from halo.records.session_events import (
+    AnswerTaken,
+    ChildRemoved,
+    ChildStarted,
+    CompactionFailed,
+    Delivered,
+    DeliveryDue,
+    MemoryFlushed,
+    ReportSent,
+    SessionChanged,
+    SessionCreated,
+    SessionRolledOver,
+)
 from halo.sessions.routing.carrying import copies_setting
 from halo.sessions.routing.inbound import merged
 

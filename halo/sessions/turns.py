@@ -12,9 +12,7 @@ from halo.errors import HaloError, LogError
 from halo.models.adapter import Adapter, Notice, Retrying, TextDelta, ThinkingDelta
 from halo.records.artifacts import Artifact, Runtime
 from halo.records.events import (
-    CompactionFailed,
     ContextShortened,
-    MemoryFlushed,
     MessageAdded,
     Repaired,
     ToolResultAdded,
@@ -25,6 +23,7 @@ from halo.records.events import (
 )
 from halo.records.incoming import Incoming
 from halo.records.messages import Message, Text
+from halo.records.session_events import CompactionFailed, MemoryFlushed
 from halo.records.targets import AgentTarget
 from halo.runner.budgets import Ledger
 from halo.runner.turn import TurnEvent, run_turn

@@ -24,7 +24,8 @@ from halo.errors import ArtifactError, BusyError, LayerError
 from halo.files import ops
 from halo.files.atomic import publish_folder, replace_file
 from halo.files.log import encode_line
-from halo.records.events import SessionCreated, SessionTarget, TurnStarted
+from halo.records.events import TurnStarted
+from halo.records.session_events import SessionCreated, SessionTarget
 from halo.records.targets import AgentTarget
 from halo.sessions.folder import SessionFolder
 

@@ -10,7 +10,8 @@ from making import agent
 from halo.cli.main import run
 from halo.cli.quick import answer
 from halo.errors import StartError
-from halo.records.events import TYPES, SessionCreated, TurnStarted, UsageReported
+from halo.records.events import TYPES, TurnStarted, UsageReported
+from halo.records.session_events import SessionCreated
 from halo.records.targets import AgentTarget
 from halo.sessions.desk import Desk
 from halo.sessions.find import session_ids

@@ -5,7 +5,7 @@ import signal
 
 from test_worker import END, chat, done, folders, halo, until, ws  # noqa: F401  # a fixture
 
-from halo.records.events import Delivered, DeliveryDue
+from halo.records.session_events import Delivered, DeliveryDue
 from halo.sessions.derived import read_header
 
 PACED = """\

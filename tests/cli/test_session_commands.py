@@ -10,8 +10,9 @@ from kept import SECOND, Shelf, photograph, read_bytes
 from making import agent
 
 from halo.files.log import CheckedLog
-from halo.records.events import SessionRolledOver, TurnEnded
+from halo.records.events import TurnEnded
 from halo.records.origins import Origin
+from halo.records.session_events import SessionRolledOver
 from halo.sessions.find import session_ids
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.reading import payload_of

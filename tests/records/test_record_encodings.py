@@ -12,7 +12,7 @@ from making import agent, skill
 
 from halo.build.whole import survey
 from halo.files.canonical import canonical_json, readable_json
-from halo.records import artifacts, events, incoming, messages, tools
+from halo.records import artifacts, events, incoming, messages, session_events, tools
 from halo.records.damage import DamageReport, Lost
 from halo.records.diagnostics import Diagnostic
 from halo.records.headers import Header
@@ -48,9 +48,9 @@ MESSAGES = st.builds(
 USAGES = st.builds(Usage, COUNT, COUNT, COUNT, COUNT)
 DATA = st.one_of(
     st.builds(
-        events.SessionCreated,
+        session_events.SessionCreated,
         TEXT,
-        st.builds(events.SessionTarget, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT),
+        st.builds(session_events.SessionTarget, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT),
         TEXT,
         TEXT,
     ),
@@ -96,7 +96,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
             format=st.just(1),
             id=TEXT,
             agent=TEXT,
-            target=st.none() | st.builds(events.SessionTarget, TEXT, TEXT),
+            target=st.none() | st.builds(session_events.SessionTarget, TEXT, TEXT),
             origin=TEXT,
             title=TEXT,
             created_at=TEXT,

@@ -17,9 +17,10 @@ from playing import says
 from test_delegation import LEAD, Script, Team, cut, start
 
 from halo.files.locks import hold
-from halo.records.events import MessageAdded, SessionChanged
+from halo.records.events import MessageAdded
 from halo.records.incoming import Sender, Source
 from halo.records.messages import user
+from halo.records.session_events import SessionChanged
 from halo.records.stops import FORMAT as STOP_FORMAT
 from halo.records.stops import Stop
 from halo.sessions.delegation.answers import outcome_of

@@ -13,8 +13,9 @@ from test_engine import Busy
 
 from halo.errors import ProviderError
 from halo.models.adapter import Finished, TextDelta
-from halo.records.events import TYPES, ChildStarted, MessageAdded, ReportSent, ToolResultAdded, TurnEnded
+from halo.records.events import TYPES, MessageAdded, ToolResultAdded, TurnEnded
 from halo.records.messages import Message, Text, ToolCall
+from halo.records.session_events import ChildStarted, ReportSent
 from halo.records.stops import FORMAT as STOP
 from halo.records.stops import Stop
 from halo.records.usage import Usage

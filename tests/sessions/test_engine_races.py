@@ -18,9 +18,10 @@ from test_engine import Busy, Putting
 
 from halo.errors import LogError, ProviderError, UnknownNameError
 from halo.models.adapter import Notice, TextDelta
-from halo.records.events import ReportSent, TurnEnded
+from halo.records.events import TurnEnded
 from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.records.messages import Message, ToolCall
+from halo.records.session_events import ReportSent
 from halo.records.stops import FORMAT as STOP
 from halo.records.stops import Stop
 from halo.sessions.choice import choose

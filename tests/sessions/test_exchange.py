@@ -12,14 +12,9 @@ from kept import NOW, Shelf, photograph
 
 from halo.errors import ExchangeError, UsageError
 from halo.records.events import (
-    ChildStarted,
     ContextShortened,
-    Delivered,
-    DeliveryDue,
     Edit,
     MessageAdded,
-    ReportSent,
-    SessionChanged,
     ToolResultAdded,
     TurnEnded,
     TurnStarted,
@@ -28,6 +23,7 @@ from halo.records.events import (
 from halo.records.incoming import Sender, Source
 from halo.records.messages import Image, Message, ProviderData, Text, Thinking, ToolCall, ToolResult, user
 from halo.records.outgoing import FORMAT, Address, Outgoing
+from halo.records.session_events import ChildStarted, Delivered, DeliveryDue, ReportSent, SessionChanged
 from halo.records.targets import AgentTarget
 from halo.records.usage import Usage
 from halo.sessions.derived import read_header, write_derived

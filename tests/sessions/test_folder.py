@@ -15,16 +15,10 @@ import pytest
 from halo.errors import BusyError, LogError, UnknownNameError, UsageError
 from halo.files import ops
 from halo.files.log import read_log
-from halo.records.events import (
-    Event,
-    MessageAdded,
-    SessionTarget,
-    ToolResultAdded,
-    TurnEnded,
-    TurnStarted,
-)
+from halo.records.events import Event, MessageAdded, ToolResultAdded, TurnEnded, TurnStarted
 from halo.records.headers import Header
 from halo.records.messages import Message, Text, ToolCall, ToolResult, user
+from halo.records.session_events import SessionTarget
 from halo.records.targets import AgentTarget
 from halo.sessions.choice import Choice, choose
 from halo.sessions.derived import read_header, write_derived

@@ -9,16 +9,9 @@ from test_exchange import TURNS, histories, talked
 
 from halo.errors import LogError, UsageError
 from halo.files.log import CheckedLog
-from halo.records.events import (
-    ChildStarted,
-    MessageAdded,
-    SessionChanged,
-    ToolResultAdded,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-)
+from halo.records.events import MessageAdded, ToolResultAdded, TurnEnded, TurnStarted, UsageReported
 from halo.records.messages import Message, Text, ToolCall, ToolResult, user
+from halo.records.session_events import ChildStarted, SessionChanged
 from halo.records.usage import Usage
 from halo.sessions.derived import read_header
 from halo.sessions.find import begun_here

@@ -9,14 +9,13 @@ from halo.records.events import (
     NAMES,
     Event,
     MessageAdded,
-    SessionCreated,
-    SessionTarget,
     ToolResultAdded,
     TurnEnded,
     TurnStarted,
     UsageReported,
 )
 from halo.records.messages import Message, Text, ToolCall, ToolResult, user
+from halo.records.session_events import SessionCreated, SessionTarget
 from halo.records.usage import Usage
 from halo.sessions.history import LOST_RESULT, Conversation, fold
 from halo.sessions.reading import Unread, read_events

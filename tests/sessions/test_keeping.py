@@ -15,10 +15,11 @@ from kept import Shelf, photograph, read_bytes
 
 from halo.errors import BusyError, LogError, SessionKeyError, UnknownNameError, UsageError
 from halo.files.seal import machine_key
-from halo.records.events import MessageAdded, ReportSent, SessionRolledOver, TurnStarted
+from halo.records.events import MessageAdded, TurnStarted
 from halo.records.headers import Header
 from halo.records.incoming import Sender, Source
 from halo.records.messages import user
+from halo.records.session_events import ReportSent, SessionRolledOver
 from halo.records.usage import Usage
 from halo.sessions import folder as folder_module
 from halo.sessions.derived import read_header

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from long_talk import LongOffice, Speaker, call, files
 
-from halo.records.events import ArtifactChanged, SessionChanged, TurnStarted
+from halo.records.events import TurnStarted
+from halo.records.session_events import ArtifactChanged, SessionChanged
 from halo.sessions.long.changes import notice_of
 
 AGENT = ".halo/agents/a/AGENT.md"

@@ -8,14 +8,8 @@ from histories import fit
 from long_talk import NOTES, SUMMARY, TURN, LongOffice, Speaker, call, files, weigh
 
 from halo.errors import BusyError, ProviderError
-from halo.records.events import (
-    CompactionFailed,
-    ContextShortened,
-    MemoryFlushed,
-    MessageAdded,
-    TurnEnded,
-    UsageReported,
-)
+from halo.records.events import ContextShortened, MessageAdded, TurnEnded, UsageReported
+from halo.records.session_events import CompactionFailed, MemoryFlushed
 from halo.records.stops import FORMAT as STOP_FORMAT
 from halo.records.stops import Stop
 from halo.sessions.inbox.control import request_stop

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from long_talk import NOTES, SUMMARY, TURN, LongOffice, Speaker, files
 
 from halo.errors import ProviderError
-from halo.records.events import MemoryFlushed
+from halo.records.session_events import MemoryFlushed
 from halo.sessions.long.compacting import compact
 from halo.sessions.long.memory import user_day
 from halo.sessions.long.notes import LARGEST_FILE, LONGEST, MOST_LINES, read_notes, written

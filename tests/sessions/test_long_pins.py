@@ -8,7 +8,8 @@ from making import agent
 
 from halo.build.sweeping import carry_out, plan_sweep
 from halo.errors import ArtifactError, ModelFileError, UsageError
-from halo.records.events import ArtifactChanged, SessionChanged, ToolResultAdded, TurnStarted
+from halo.records.events import ToolResultAdded, TurnStarted
+from halo.records.session_events import ArtifactChanged, SessionChanged
 from halo.records.targets import AgentTarget
 from halo.sessions.long.pinning import pin, unpin
 from halo.workspace.demands import read_demands

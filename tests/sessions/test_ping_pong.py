@@ -9,9 +9,10 @@ from playing import says
 from test_delegation import Script, Team, call, cut, json_of, query, start
 
 from halo.errors import ProviderError
-from halo.records.events import MessageAdded, ReportSent
+from halo.records.events import MessageAdded
 from halo.records.incoming import FORMAT, Incoming, Sender
 from halo.records.messages import Message, ToolCall
+from halo.records.session_events import ReportSent
 from halo.sessions.engine.engine import Engine
 from halo.sessions.folder import SessionFolder
 from halo.sessions.inbox.folder import Inbox

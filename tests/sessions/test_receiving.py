@@ -9,7 +9,8 @@ from playing import Player, says
 from test_engine import Busy
 
 from halo.errors import SessionKeyError, UnknownNameError
-from halo.records.events import Delivered, MessageAdded
+from halo.records.events import MessageAdded
+from halo.records.session_events import Delivered
 from halo.sessions.derived import read_header
 from halo.sessions.engine.engine import Engine
 from halo.sessions.find import session_ids

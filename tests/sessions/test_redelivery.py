@@ -10,8 +10,8 @@ from test_delegation import json_of
 from test_receiving import PEERS, Counter
 from test_webhooks import Server
 
-from halo.records.events import Delivered, DeliveryDue
 from halo.records.outgoing import FORMAT, Address, Outgoing
+from halo.records.session_events import Delivered, DeliveryDue
 from halo.sessions.derived import read_header, write_derived
 from halo.sessions.engine.redelivering import send_again
 from halo.sessions.engine.unfinished import unfinished_sessions

@@ -14,17 +14,11 @@ from halo.checks.checking import check
 from halo.checks.subject import take
 from halo.errors import SessionKeyError
 from halo.files.seal import machine_key
-from halo.records.events import (
-    MessageAdded,
-    SessionChanged,
-    SessionCreated,
-    SessionRolledOver,
-    SessionTarget,
-    TurnStarted,
-)
+from halo.records.events import MessageAdded, TurnStarted
 from halo.records.incoming import Sender, Source
 from halo.records.messages import Message, Text
 from halo.records.origins import Origin
+from halo.records.session_events import SessionChanged, SessionCreated, SessionRolledOver, SessionTarget
 from halo.records.targets import AgentTarget
 from halo.sessions.find import session_seal
 from halo.sessions.folder import SessionFolder

@@ -14,8 +14,9 @@ from turning import request
 
 from halo.errors import BusyError, UnknownNameError, UsageError
 from halo.records.artifacts import Binding, Reasoning
-from halo.records.events import MessageAdded, SessionChanged, SessionRolledOver
+from halo.records.events import MessageAdded
 from halo.records.incoming import Incoming, Sender
+from halo.records.session_events import SessionChanged, SessionRolledOver
 from halo.records.stops import FORMAT as STOP_FORMAT
 from halo.records.stops import Stop
 from halo.sessions.beginning import Relation, begin

@@ -16,13 +16,7 @@ from halo.errors import LogError, ProviderError
 from halo.files import ops
 from halo.models.adapter import Notice, TextDelta
 from halo.records.artifacts import Artifact
-from halo.records.events import (
-    NAMES,
-    TYPES,
-    MessageAdded,
-    TurnEnded,
-    TurnStarted,
-)
+from halo.records.events import NAMES, TYPES, MessageAdded, TurnEnded, TurnStarted
 from halo.records.messages import ToolResult, user
 from halo.records.targets import AgentTarget
 from halo.runner.record import History

@@ -13,15 +13,9 @@ from kept import Shelf
 
 from halo.errors import LogError
 from halo.files import ops
-from halo.records.events import (
-    MessageAdded,
-    SessionChanged,
-    TurnEnded,
-    TurnStarted,
-    UsageLost,
-    UsageReported,
-)
+from halo.records.events import MessageAdded, TurnEnded, TurnStarted, UsageLost, UsageReported
 from halo.records.messages import user
+from halo.records.session_events import SessionChanged
 from halo.records.usage import Usage
 from halo.sessions.forking import fork
 from halo.sessions.index import month_file

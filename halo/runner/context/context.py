@@ -11,7 +11,8 @@ from halo.files.canonical import canonical_json
 from halo.models.adapter import Adapter, Notice
 from halo.models.prefix import Prefix
 from halo.records.artifacts import Runtime
-from halo.records.events import CompactionFailed, ContextShortened, Edit, MemoryFlushed
+from halo.records.events import ContextShortened, Edit
+from halo.records.session_events import CompactionFailed, MemoryFlushed
 from halo.runner.context.asking import Asking, Meanwhile
 from halo.runner.context.cap import cap
 from halo.runner.context.flushing import Flush, flush_notes

@@ -4,8 +4,8 @@ from functools import partial
 from typing import Protocol
 
 from halo.models.adapter import Notice
-from halo.records.events import MemoryFlushed
 from halo.records.messages import Message
+from halo.records.session_events import MemoryFlushed
 from halo.runner.context.asking import Asking, Meanwhile
 from halo.runner.context.summarise import answered, shorter
 from halo.runner.context.units import View

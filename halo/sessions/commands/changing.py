@@ -1,8 +1,8 @@
 """Commands that set something for a session: model, thinking, verbosity, sending."""
 
 from halo.errors import UsageError
-from halo.records.events import SessionChanged
 from halo.records.incoming import Sender
+from halo.records.session_events import SessionChanged
 from halo.sessions.choice import Choice
 from halo.sessions.commands.answers import Answer, Done
 from halo.sessions.commands.reading import Command

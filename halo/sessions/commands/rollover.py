@@ -9,7 +9,7 @@ import datetime as dt
 import secrets
 
 from halo.errors import UsageError
-from halo.records.events import SessionChanged, SessionCreated, SessionRolledOver
+from halo.records.session_events import SessionChanged, SessionCreated, SessionRolledOver
 from halo.sessions.beginning import Relation, begin
 from halo.sessions.choice import Choice, main_session
 from halo.sessions.derived import write_derived

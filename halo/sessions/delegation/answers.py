@@ -3,7 +3,8 @@
 import os
 from typing import NamedTuple
 
-from halo.records.events import MessageAdded, SessionChanged, TurnEnded
+from halo.records.events import MessageAdded, TurnEnded
+from halo.records.session_events import SessionChanged
 from halo.sessions.folder import SessionFolder
 from halo.sessions.reading import Unread, payload_of
 

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from halo.errors import BusyError, HaloError, LogError
 from halo.files.seal import machine_key
-from halo.records.events import SessionChanged
 from halo.records.headers import Header
+from halo.records.session_events import SessionChanged
 from halo.records.targets import Access
 from halo.sessions.derived import read_header
 from halo.sessions.find import session_seal

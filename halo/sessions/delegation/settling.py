@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from halo.errors import BusyError, HaloError, LogError, UsageError
-from halo.records.events import ChildRemoved, ReportSent
 from halo.records.incoming import FORMAT, Incoming, Sender, Source
+from halo.records.session_events import ChildRemoved, ReportSent
 from halo.records.targets import Access
 from halo.sessions.access import least
 from halo.sessions.delegation.answers import Exchange, exchange_with

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from halo.errors import HaloError
-from halo.records.events import ChildStarted, SessionChanged
 from halo.records.incoming import FORMAT, Incoming, Sender
+from halo.records.session_events import ChildStarted, SessionChanged
 from halo.records.targets import Access, AgentTarget
 from halo.sessions.beginning import Relation, begin
 from halo.sessions.desk import Desk

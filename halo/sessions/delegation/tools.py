@@ -15,9 +15,9 @@ import msgspec
 
 from halo.errors import BusyError, HaloError
 from halo.files.digests import sha256
-from halo.records.events import AnswerTaken
 from halo.records.headers import Header
 from halo.records.incoming import FORMAT, Incoming, Sender
+from halo.records.session_events import AnswerTaken
 from halo.records.stops import FORMAT as STOP_FORMAT
 from halo.records.stops import Stop
 from halo.records.targets import AgentTarget

@@ -16,8 +16,8 @@ from typing import Self
 
 from halo.errors import HaloError
 from halo.files.visible import shown
-from halo.records.events import Delivered
 from halo.records.outgoing import FORMAT, Address, Outgoing
+from halo.records.session_events import Delivered
 from halo.sessions.delivery.channels import Channel
 from halo.sessions.delivery.coalescer import Coalescer
 from halo.sessions.delivery.pacing import Chance, pause

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from halo.errors import DeliveryError
-from halo.records.events import Delivered
 from halo.records.outgoing import Outgoing
+from halo.records.session_events import Delivered
 from halo.sessions.delivery.channels import Channel, Retry
 
 # Waits for so many seconds.

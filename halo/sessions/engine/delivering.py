@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 from halo.errors import HaloError, SessionKeyError
 from halo.models.adapter import Notice
-from halo.records.events import Delivered, DeliveryDue
 from halo.records.incoming import Incoming
 from halo.records.origins import Origin
 from halo.records.outgoing import Address
+from halo.records.session_events import Delivered, DeliveryDue
 from halo.runner.turn import TurnEvent
 from halo.sessions.delivery.channels import Opening
 from halo.sessions.delivery.delivery import Delivery

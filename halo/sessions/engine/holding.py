@@ -9,8 +9,8 @@ import msgspec
 
 from halo.errors import HaloError, LogError
 from halo.models.adapter import Notice
-from halo.records.events import SessionChanged
 from halo.records.incoming import Incoming
+from halo.records.session_events import SessionChanged
 from halo.records.stops import Stop
 from halo.records.targets import AgentTarget
 from halo.runner.turn import TurnEvent

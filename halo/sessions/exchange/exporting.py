@@ -7,8 +7,9 @@ import msgspec
 
 from halo.errors import UsageError
 from halo.files.atomic import create_file, replace_file
-from halo.records.events import NAMES, Event, SessionCreated, TurnStarted
+from halo.records.events import NAMES, Event, TurnStarted
 from halo.records.exchange import FORMAT, KIND, ExportedSession
+from halo.records.session_events import SessionCreated
 from halo.sessions.exchange.arrays import array_of, spoken_in
 from halo.sessions.exchange.document import document_of
 from halo.sessions.exchange.markdown import markdown_of

@@ -12,8 +12,9 @@ import msgspec
 
 from halo.errors import ExchangeError
 from halo.records.events import FORMAT as EVENT_FORMAT
-from halo.records.events import TYPES, Event, SessionChanged
+from halo.records.events import TYPES, Event
 from halo.records.exchange import FORMAT, KIND, ExportedSession
+from halo.records.session_events import SessionChanged
 from halo.records.targets import AgentTarget
 from halo.sessions.exchange.anthropic_messages import read_anthropic
 from halo.sessions.exchange.laying import Beginning, lay_down

@@ -13,7 +13,8 @@ from halo.files.atomic import temporary_beside
 from halo.files.log import CheckedLog
 from halo.files.regular import refuse_links
 from halo.files.seal import machine_key
-from halo.records.events import FORMAT, NAMES, Event, SessionCreated, SessionTarget, TurnStarted
+from halo.records.events import FORMAT, NAMES, Event, TurnStarted
+from halo.records.session_events import SessionCreated, SessionTarget
 from halo.records.targets import AgentTarget
 from halo.sessions.attachments import put_aside
 from halo.sessions.beginning import Relation

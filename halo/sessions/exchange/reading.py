@@ -7,8 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 from halo.errors import LogError, UsageError
-from halo.records.events import NAMES, TYPES, Event, SessionCreated
+from halo.records.events import NAMES, TYPES, Event
 from halo.records.headers import Header
+from halo.records.session_events import SessionCreated
 from halo.sessions.attachments import fetch
 from halo.sessions.derived import header_of
 from halo.sessions.folder import SessionFolder

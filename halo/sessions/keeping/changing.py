@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from halo.errors import BusyError, UsageError
-from halo.records.events import SessionChanged
 from halo.records.headers import Header
+from halo.records.session_events import SessionChanged
 from halo.sessions.derived import write_derived
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.inbox.folder import Inbox

@@ -6,7 +6,7 @@ from halo.errors import ArtifactError
 from halo.models.cache_rules import rule_for
 from halo.models.cache_watch import Earlier
 from halo.records.artifacts import Artifact
-from halo.records.events import ArtifactChanged
+from halo.records.session_events import ArtifactChanged
 from halo.sessions.cached import earlier_call, is_cold
 from halo.sessions.desk import Desk
 from halo.sessions.history import Conversation

@@ -7,7 +7,7 @@ from halo.files.canonical import canonical_json
 from halo.models.cache_rules import CacheRule
 from halo.models.prefix import Prefix, PrefixChange, compare
 from halo.records.artifacts import Artifact
-from halo.records.events import ArtifactChanged
+from halo.records.session_events import ArtifactChanged
 from halo.sessions.cached import seconds_since
 from halo.sessions.history import Conversation
 

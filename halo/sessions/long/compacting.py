@@ -13,13 +13,8 @@ import msgspec
 from halo.errors import LogError
 from halo.models.adapter import Notice
 from halo.records.artifacts import Runtime
-from halo.records.events import (
-    CompactionFailed,
-    ContextShortened,
-    MemoryFlushed,
-    UsageLost,
-    UsageReported,
-)
+from halo.records.events import ContextShortened, UsageLost, UsageReported
+from halo.records.session_events import CompactionFailed, MemoryFlushed
 from halo.records.targets import AgentTarget
 from halo.runner.budgets import Ledger
 from halo.runner.context.context import Context, Shortening

@@ -8,8 +8,8 @@ import os
 
 from halo.files import ops
 from halo.files.regular import read_regular, refuse_links
-from halo.records.events import MemoryFlushed
 from halo.records.messages import Message, user
+from halo.records.session_events import MemoryFlushed
 from halo.records.targets import Access
 from halo.sessions.desk import Desk
 from halo.sessions.long.notes import LARGEST_FILE, NO_REPLY, read_notes, written

@@ -11,7 +11,7 @@ from halo.build.store import Store
 from halo.errors import ArtifactError, HaloError, ModelFileError, UnknownNameError, UsageError
 from halo.files.tree import Tree
 from halo.records.artifacts import Artifact
-from halo.records.events import SessionChanged
+from halo.records.session_events import SessionChanged
 from halo.records.targets import Access, AgentTarget, SkillTarget, Target, permits
 from halo.records.tools import LISTABLE_TOOLS
 from halo.sessions.access import Allowed, least

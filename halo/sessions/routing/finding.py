@@ -6,7 +6,8 @@ from typing import NamedTuple
 from halo.errors import BusyError, LogError
 from halo.files.locks import hold
 from halo.files.seal import machine_key
-from halo.records.events import SessionCreated, TurnStarted
+from halo.records.events import TurnStarted
+from halo.records.session_events import SessionCreated
 from halo.sessions.find import candidates, session_seal
 from halo.sessions.folder import SessionFolder
 from halo.sessions.history import Conversation

@@ -7,16 +7,9 @@ import msgspec
 
 from halo.errors import LogError
 from halo.files.log import read_log
-from halo.records.events import (
-    NAMES,
-    Event,
-    EventData,
-    SessionCreated,
-    TurnStarted,
-    UsageLost,
-    UsageReported,
-)
+from halo.records.events import NAMES, Event, EventData, TurnStarted, UsageLost, UsageReported
 from halo.records.ledger import FORMAT, QUARTER, SessionSpending, Spending
+from halo.records.session_events import SessionCreated
 from halo.sessions.attachments import fetch
 from halo.sessions.derived import read_header
 from halo.sessions.folder import SessionFolder
