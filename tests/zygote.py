@@ -1,8 +1,8 @@
 """Starts `halo` as a process of its own without importing everything anew: a process that has done so forks it.
 
 Some hundred tests start Halo; with a provider's client each start takes a second, most of it imports. A
-`Started` has its own id, takes signals and can be killed like any other process. `python -m halo` itself is
-what `test_cli.py` and all tests with a terminal start.
+`Started` has its own id, takes signals and can be killed like any other process. The tests of documentation,
+of terminals and of MCP clients start `python -m halo` itself.
 """
 
 import atexit

@@ -1,4 +1,4 @@
-"""What several commands share: the workspace option, targets from options."""
+"""What several commands share: options, and targets made of them."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 
 workspace_option: "Callable[[Any], Any]" = click.option(
     "-w", "--workspace", metavar="DIR", help="The workspace; by default the nearest .halo/ from here up."
+)
+
+
+form_option: "Callable[[Any], Any]" = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines for people, or one JSON object.",
 )
 
 

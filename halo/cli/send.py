@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from halo.cli.common import open_builder, workspace_option
+from halo.cli.common import form_option, open_builder, workspace_option
 from halo.cli.inbound import inbound_of, inbound_options, refuse_without_channel
 from halo.cli.json_errors import errors_as_json
 from halo.cli.run import typed_message
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @click.option("--id", "message_id", default="", help="Sent twice with the same id, it is taken once.")
 @click.option("--wait", type=click.FloatRange(min=0), default=0.0, help="Seconds to wait for the answer.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@form_option
 @click.option("--channel", default="", help="SESSION is an agent; the message came by this channel.")
 @inbound_options
 @click.option("--name", default="", help="The writer's name, for people.")

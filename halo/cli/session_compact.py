@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from halo.cli.common import open_builder, workspace_option
+from halo.cli.common import form_option, open_builder, workspace_option
 
 if TYPE_CHECKING:
     from halo.cli.showing import Progress
@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("compact")
 @workspace_option
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="A line for people, or one JSON object.",
-)
+@form_option
 @click.argument("session")
 @click.argument("instructions", required=False, default="")
 def command(*, workspace: str | None, form: str, session: str, instructions: str) -> int:

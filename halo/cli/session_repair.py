@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from halo.cli.common import workspace_option
+from halo.cli.common import form_option, workspace_option
 from halo.cli.session_common import as_json, count, named, open_view
 
 if TYPE_CHECKING:
@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 @click.command("repair")
 @workspace_option
 @click.option("--apply", is_flag=True, help="Do it. Without it nothing is written.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object.",
-)
+@form_option
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
 def command(*, workspace: str | None, apply: bool, form: str, sessions: tuple[str, ...]) -> int:
     """Look at sessions, by default at all and at the index, and say what repair would do; --apply does it.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from halo.cli.common import open_builder, workspace_option
+from halo.cli.common import form_option, open_builder, workspace_option
 from halo.cli.inbound import inbound_of, inbound_options
 
 if TYPE_CHECKING:
@@ -18,14 +18,7 @@ if TYPE_CHECKING:
 @inbound_options
 @click.option("-a", "--agent", default="default", show_default=True, help="Whom the message is for.")
 @click.option("--text", default="", help="The message; one that begins with a trigger begins a session.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object.",
-)
+@form_option
 def command(
     *,
     workspace: str | None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from halo.cli.common import workspace_option
+from halo.cli.common import form_option, workspace_option
 from halo.cli.session_common import (
     age,
     as_json,
@@ -32,14 +32,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many of the last turns. 0: all.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object.",
-)
+@form_option
 @click.argument("session")
 def command(*, workspace: str | None, turns: int, form: str, session: str) -> None:
     """Show SESSION, an id or a session key: how it stands, its figures, its turns, its relatives.

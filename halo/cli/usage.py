@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from halo.cli.common import workspace_option
+from halo.cli.common import form_option, workspace_option
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -30,14 +30,7 @@ _FINGERPRINT = 12  # characters that are shown to people
 @click.option("--since", type=_DAY, metavar="DATE", help="The first day, in your time zone.")
 @click.option("--until", type=_DAY, metavar="DATE", help="The last day.")
 @click.option("-a", "--agent", metavar="NAME", default="", help="Only sessions with this agent.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object.",
-)
+@form_option
 def command(
     *,
     workspace: str | None,

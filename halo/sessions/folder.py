@@ -74,9 +74,9 @@ class SessionFolder:
         except OSError:
             return None  # reading says why
 
-    def read_events(self, *, after: int = 0) -> Iterator[Event | Unread]:
-        """Read the events behind the sequence number `after`, with their attachments. Raises `LogError`."""
-        return read_events(read_log(self.events), self._fetch, after=after)
+    def read_events(self) -> Iterator[Event | Unread]:
+        """Read the events, with their attachments. Raises `LogError`."""
+        return read_events(read_log(self.events), self._fetch)
 
     def _fetch(self, data: bytes) -> bytes:
         return fetch(self.path, data)

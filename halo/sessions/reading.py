@@ -50,17 +50,11 @@ class _LooseAdded(msgspec.Struct):
     typed: str = ""
 
 
-def read_events(lines: Iterable[LogLine], fetch: Fetch, *, after: int = 0) -> Iterator[Event | Unread]:
-    """Yield every event with its payload in `data`, and what cannot be used.
-
-    Events up to the sequence number `after` are left out, before their attachments are read.
-    """
+def read_events(lines: Iterable[LogLine], fetch: Fetch) -> Iterator[Event | Unread]:
+    """Yield every event with its payload in `data`, and what cannot be used."""
     for line in lines:
         found = _envelope(line)
-        if isinstance(found, Unread):
-            yield found
-        elif found.seq > after:
-            yield _whole(found, fetch)
+        yield found if isinstance(found, Unread) else _whole(found, fetch)
 
 
 def _envelope(line: LogLine) -> Event | Unread:

@@ -249,6 +249,16 @@ class TestCopies:
         spend(shelf, [("m", 6, 1.0, "EUR", False, 0)], folder=made)
         assert by(shelf, "agent")[1].usage.uncached == 11
 
+    def test_also_where_its_first_event_is_lost(self, shelf):
+        folder = spend(shelf, [("m", 5, 1.0, "EUR", False, 0)])
+        made = fork(shelf.sessions, shelf.home, folder, None, shelf.clock).folder
+        with open(made.events, "rb+") as file:
+            data = file.read()
+            file.seek(0)
+            file.write(data.replace(b'"seq":1', b'"seq":7', 1))
+        assert read_ledger(shelf.sessions).problems
+        assert by(shelf, "agent")[1].calls == 1
+
 
 class TestWhatIsGone:
     def test_a_session_that_is_deleted_has_cost_what_it_has_cost(self, shelf):

@@ -9,6 +9,7 @@ that is there, when it has doubled since the last time; its first line says how 
 import os
 from collections.abc import Iterator
 from functools import partial
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -41,6 +42,18 @@ class _Named(msgspec.Struct, frozen=True):
     id: str
 
 
+class Row(Protocol):
+    """What every line says."""
+
+    @property
+    def format(self) -> int: ...  # noqa: D102
+    @property
+    def id(self) -> str: ...  # noqa: D102
+
+
+_Row = TypeVar("_Row", bound=Row)
+
+
 class MonthFile:
     """The file `name` in the folder of a month. `sessions` is the `.halo/sessions` folder.
 
@@ -58,7 +71,7 @@ class MonthFile:
         with self._lock():
             size, start = self._append(lines)
             if size > 2 * start + _SLACK:
-                self._rewrite(self._last())
+                self._rewrite(self._last_lines())
 
     def replace(self, lines: dict[str, bytes]) -> None:
         """Make the file anew of lines by the ids of sessions."""
@@ -71,7 +84,25 @@ class MonthFile:
         refuse_links(self._sessions, self._month)
         with self._lock():
             if os.path.exists(self.path):
-                self._rewrite(self._last())
+                self._rewrite(self._last_lines())
+
+    def last(self, kind: type[_Row]) -> dict[str, _Row]:
+        """Return the last line of each session, old ones too. Raises OSError but for an absent file.
+
+        Lines of another format are passed over, and what they are about is not known then.
+        """
+        decode = msgspec.json.Decoder(kind).decode
+        found: dict[str, _Row] = {}
+        for record in self.records():
+            try:
+                row = decode(record)
+            except msgspec.MsgspecError:
+                continue  # the first line, or one of a later version
+            if row.format == FORMAT:
+                found[row.id] = row
+            else:
+                found.pop(row.id, None)
+        return found
 
     def records(self) -> Iterator[bytes]:
         """Yield the records of all lines whose sums hold, in order. Raises OSError but for an absent file."""
@@ -104,7 +135,7 @@ class MonthFile:
             head = file.read(256).partition(b"\n")[0]
         return size + torn + len(lines), _size_at_start(head)
 
-    def _last(self) -> dict[str, bytes]:
+    def _last_lines(self) -> dict[str, bytes]:
         """Return the last line of each session, as it is: it may be of a later version."""
         found: dict[str, bytes] = {}
         for record in self.records():

@@ -42,17 +42,7 @@ def drop_gone(sessions: str, month: str) -> None:
 
 def read_rows(sessions: str, month: str) -> dict[str, Header]:
     """Return the last row of each session of a month, old ones too. Raises OSError; no file is no row."""
-    found: dict[str, Header] = {}
-    for line in lines_of(sessions, month):
-        try:
-            header = _header(line)
-        except msgspec.MsgspecError:
-            continue  # the first line, or one of a later version
-        if header.format == FORMAT:
-            found[header.id] = header
-        else:
-            found.pop(header.id, None)
-    return found
+    return MonthFile(sessions, month, NAME).last(Header)
 
 
 def header_in(row: bytes) -> Header | None:

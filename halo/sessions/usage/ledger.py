@@ -12,7 +12,7 @@ import msgspec
 
 from halo.errors import HaloError, LogError
 from halo.files.log import encode_line
-from halo.records.ledger import FORMAT, SessionSpending
+from halo.records.ledger import SessionSpending
 from halo.sessions.find import months
 from halo.sessions.folder import SessionFolder
 from halo.sessions.index.lookup import sizes
@@ -77,18 +77,10 @@ def _read_month(sessions: str, month: str, found: dict[str, SessionSpending], pr
 
 
 def _known(file: MonthFile) -> dict[str, SessionSpending]:
-    found: dict[str, SessionSpending] = {}
-    with suppress(OSError):  # something else stands there: the logs decide
-        for record in file.records():
-            try:
-                row = msgspec.json.decode(record, type=SessionSpending)
-            except msgspec.MsgspecError:
-                continue  # the first line, or one of a later version
-            if row.format == FORMAT:
-                found[row.id] = row
-            else:
-                found.pop(row.id, None)
-    return found
+    try:
+        return file.last(SessionSpending)
+    except OSError:
+        return {}  # something else stands there: the logs decide
 
 
 def _lines(rows: Iterable[SessionSpending]) -> bytes:

@@ -58,6 +58,8 @@ class _Reading:
                 self._copied = data.copied
             elif isinstance(data, TurnStarted):
                 self._fingerprint = data.fingerprint
+                if data.session is not None:  # the first event may be lost; each turn repeats it
+                    self._copied = data.session.copied
             elif found.seq > self._copied:
                 self._spend(data, found.ts)
 
