@@ -54,9 +54,10 @@ def command(
     if force and output is None:
         raise UsageError("--force replaces the file of -o, and there is none")
     span = read_span(turns) if turns else Span()
+    mask = _mask(workspace)  # first: where secrets are not known nothing leaves
     view = open_view(workspace)
     whole = read_whole(named(view, session))
-    data = export(whole, form, Chosen(span, tools=not no_tools), _mask(workspace))
+    data = export(whole, form, Chosen(span, tools=not no_tools), mask)
     for problem in (*whole.damaged, *whole.newer):
         click.echo(f"warning: {shown(problem)}", err=True)
     if output is not None:

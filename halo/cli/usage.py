@@ -69,13 +69,18 @@ def command(
 
 
 def _zone(tree: "Tree") -> "dt.tzinfo":
-    """Return the user's time zone; UTC where it is unknown."""
+    """Return the user's time zone; UTC where it is unknown. Broken settings are told of, and not asked."""
     import datetime as dt
     from zoneinfo import ZoneInfo
 
-    from halo.sessions.machine import user_zone_name
+    from halo.errors import HaloError
+    from halo.sessions.machine import local_zone_name, user_zone_name
 
-    name = user_zone_name(tree)
+    try:
+        name = user_zone_name(tree)
+    except HaloError as error:
+        click.echo(f"warning: {error}", err=True)
+        name = local_zone_name()
     return ZoneInfo(name) if name else dt.UTC
 
 

@@ -71,6 +71,14 @@ def test_a_secret_that_halo_knows_leaves_in_no_format(ws, shelf):  # noqa: F811
         assert "it is" in done.stdout
 
 
+def test_where_secrets_are_not_known_nothing_leaves(ws, one):  # noqa: F811
+    assert ws.cli("trust", "-y").returncode == 0  # what it may know of secrets stands in the settings, too
+    ws.write({".halo/settings.yaml": "general: {promt: 1}\n"})
+    out, err = session(ws, "export", one.id, code=1)
+    assert out == ""
+    assert err.count("unknown key 'promt'") == 1
+
+
 def test_a_fork_is_another_conversation(ws, shelf, scripted, one):  # noqa: F811
     out, err = session(ws, "fork", one.id, "--turn", "1")
     made = shelf.folder(out.strip())

@@ -99,6 +99,13 @@ def test_what_a_run_has_cost_and_still_has_when_its_sessions_are_gone(ws, script
     )
 
 
+def test_broken_settings_are_told_and_cost_no_answer(ws):
+    ws.write({".halo/settings.yaml": "general: {promt: 1}\n"})
+    out, err = usage(ws)
+    assert out == ""
+    assert err.startswith("warning: workspace:.halo/settings.yaml:1: unknown key 'promt'")
+
+
 def test_what_makes_no_sense_is_said(ws):
     assert "lies before" in usage(ws, "--since", "2026-02-02", "--until", "2026-02-01", code=2)[1]
     assert "does not match" in usage(ws, "--since", "yesterday", code=2)[1]
