@@ -20,6 +20,7 @@ from halo.cli.chat_complete import Words, candidates
 from halo.cli.chat_history import TypedHistory
 from halo.cli.chat_screen import Screen
 from halo.cli.chat_talk import Talk
+from halo.cli.chat_terminal import terminal_input
 
 if TYPE_CHECKING:
     from halo.tools.consent import Question
@@ -41,7 +42,9 @@ class Prompt:
         self.talk: Talk | None = None
         self._question: _Asked | None = None
         self._again = 0.0  # until then Ctrl-C leaves
+        self._input = terminal_input()
         self._session: PromptSession[str] = PromptSession(
+            input=self._input,
             message=self._message,
             bottom_toolbar=self._toolbar,
             completer=_Completer(words),
@@ -59,7 +62,7 @@ class Prompt:
         self.talk = talk
         printing = asyncio.create_task(self._print_news())
         try:
-            with patch_stdout(raw=True):
+            with self._input.raw_mode(), patch_stdout(raw=True):
                 while True:
                     try:
                         text = await self._session.prompt_async()

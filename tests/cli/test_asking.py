@@ -109,11 +109,14 @@ class Terminal:
     def types(self, text):
         os.write(self.fd, text.encode())
 
-    def ends(self):
-        with contextlib.suppress(OSError):
-            while data := os.read(self.fd, 65536):
-                self.shown += data.decode()
-        return self.process.wait(60)
+    def ends(self, seconds=60):
+        """Read to the end, and tell with what status it ended."""
+        deadline = time.monotonic() + seconds
+        with contextlib.suppress(OSError):  # the last one has closed it
+            while select.select([self.fd], [], [], max(0, deadline - time.monotonic()))[0]:
+                self.shown += os.read(self.fd, 65536).decode("utf-8", "replace")
+            pytest.fail(f"it runs on: {self.shown}")
+        return self.process.wait(seconds)
 
     def close(self):
         if self.process.poll() is None:

@@ -45,9 +45,11 @@ class Chat(Terminal):
             self.step()
         self.mark = len(self.shown)
 
-    def is_given(self, raw):
+    def is_given(self, raw, seconds=20):
         """Read until the terminal was given exactly this."""
+        deadline = time.monotonic() + seconds
         while raw not in self.shown:
+            assert time.monotonic() < deadline, self.shown
             assert self.process.poll() is None, self.shown
             self.step()
 
