@@ -2,6 +2,7 @@
 
 import compileall
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -45,7 +46,12 @@ _REAL = {"model_file", "shared_cache", "llama_server"}
 
 
 def pytest_sessionstart(session):
-    """Compile Halo to byte code once, as an installed package is; else each of some hundred processes does it."""
+    """Compile Halo to byte code once, as an installed package is; else each of some hundred processes does it.
+
+    A shell lets what it starts in the background ignore Ctrl-C, and that is inherited; the tests send it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(REPOSITORY / "halo", quiet=2)
 
