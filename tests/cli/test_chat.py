@@ -224,7 +224,7 @@ def test_a_question_is_answered_in_the_prompt(chat, ws, server):
     assert any(
         m["role"] == "tool" and "Depth 7 m." in m["content"] for m in server.requests[-1].json["messages"]
     )
-    shell.types("\x03\x04")
+    shell.types("\x03\x03")
     assert shell.ends() == 0
     (history,) = (ws.home / "chat").iterdir()
     assert '"y"' not in history.read_text()
