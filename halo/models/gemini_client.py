@@ -140,7 +140,12 @@ class GeminiClient:
                     vertexai=False,
                     api_key=self.key,
                     http_options=types.HttpOptions(
-                        base_url=self.endpoint, api_version=_VERSION, httpx_async_client=self._http
+                        base_url=self.endpoint,
+                        api_version=_VERSION,
+                        httpx_async_client=self._http,
+                        # For clients that are not used; else it loads the authorities twice more.
+                        client_args={"verify": options["verify"]},
+                        async_client_args={"ssl": options["verify"]},
                     ),
                 )
             except ImportError as error:

@@ -8,6 +8,7 @@ import httpx2
 
 from halo.errors import ProviderError
 from halo.models.failures import Call, from_status, in_stream, malformed, translate
+from halo.models.provider_clients import certificates
 
 # Stands in for what follows the static prefix when a chat is rendered; the rendering is cut there.
 _MARK = "@@halo-static-prefix-ends-here@@"
@@ -24,6 +25,7 @@ class LlamaClient:
             headers={"Authorization": f"Bearer {call.key}"},
             timeout=httpx2.Timeout(None, connect=10.0),
             trust_env=False,
+            verify=certificates(call.endpoint),
             # llama.cpp's server drops idle connections when it likes; a new one costs nothing here.
             limits=httpx2.Limits(max_keepalive_connections=0),
         )

@@ -45,7 +45,7 @@ def http_options(endpoint: str, read_timeout: float = READ_TIMEOUT) -> dict[str,
         "follow_redirects": False,
         # A proxy of the environment must not see what is meant for this machine.
         "trust_env": not loopback,
-        "verify": _certificates(*(not loopback and os.environ.get(name) for name in _CERTIFICATES)),
+        "verify": certificates(endpoint),
         # Servers on this machine (llama.cpp's) drop idle connections when they like; a new one is free.
         "limits": httpx2.Limits(max_keepalive_connections=0 if loopback else 20),
         "headers": HEADERS,
@@ -53,9 +53,19 @@ def http_options(endpoint: str, read_timeout: float = READ_TIMEOUT) -> dict[str,
     }
 
 
+def certificates(endpoint: str) -> "ssl.SSLContext":
+    """Return what the certificate of an endpoint is checked against; nothing passes where there is no TLS."""
+    import ssl
+
+    if endpoint.startswith("http:"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    loopback = is_loopback(endpoint)
+    return _authorities(*(not loopback and os.environ.get(name) for name in _CERTIFICATES))
+
+
 @lru_cache(maxsize=4)
-def _certificates(*named: str | bool | None) -> "ssl.SSLContext":
-    """Load what certificates are checked against, once in a process: that takes longer than a short call.
+def _authorities(*named: str | bool | None) -> "ssl.SSLContext":
+    """Load the authorities, once in a process: that takes longer than a short call.
 
     `named` are the values of `_CERTIFICATES` in the environment, False where it is not asked.
     """
