@@ -46,8 +46,13 @@ def task_demo():
 
 
 def task_test():
-    """Run the tests, on every core; needs `.[dev]`."""
-    return {"actions": [(_run, PARALLEL)], "io": {"capture": False}}
+    """Run the tests but for the slow ones, on every core; needs `.[dev]`."""
+    return {"actions": [(_run, [*PARALLEL, "-m", "not slow"])], "io": {"capture": False}}
+
+
+def task_test_slow():
+    """Run the tests that take seconds each: a real model, the documentation's commands, hostile input."""
+    return {"actions": [(_run, [*PARALLEL, "-m", "slow"])], "io": {"capture": False}}
 
 
 def _soak():

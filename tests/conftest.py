@@ -27,22 +27,38 @@ settings.register_profile(
 )
 settings.load_profile("halo")
 
-# Files of tests that take longest, some of them waiting; behind those with the real model.
-LONG = (
-    "sessions/test_crashes.py",
-    "build/test_hostile_workspaces.py",
+# Files whose tests take seconds each. These, and what runs the real model, is for `doit test_slow`.
+SLOW = (
     "build/test_doit_pitfalls.py",
     "build/test_faults.py",
     "build/test_hostile_sizes.py",
-    "cli/test_asking.py",
+    "build/test_hostile_workspaces.py",
     "cli/test_mcp_commands.py",
-    "tools/test_sandbox_escapes.py",
-    "cli/test_watch.py",
-    "tools/test_mcp_clients.py",
+    "docs/test_commands.py",
+    "library/test_cancelled_mcp_turns.py",
+    "models/test_pull.py",
+    "sessions/test_crashes.py",
+    "testing/test_pytest_plugin.py",
+    "tools/test_mcp_endings.py",
+)
+# Further files that had better not come last.
+LONG = (
     "tools/test_file_escapes.py",
+    "tools/test_mcp_clients.py",
+    "models/test_retrying.py",
+    "tools/test_sandbox_escapes.py",
+    "cli/test_asking.py",
+    "cli/test_chat.py",
+    "build/test_watching.py",
+    "cli/test_watch.py",
+    "cli/test_run.py",
     "build/test_garbage.py",
 )
+_TESTS = REPOSITORY / "tests"
+_SLOW = {_TESTS / name for name in SLOW}
 _REAL = {"model_file", "shared_cache", "llama_server"}
+_FIRST = {_TESTS / name: number for number, name in enumerate((*SLOW, *LONG), 1)}
+_collected: set[Path] = set()
 
 
 def pytest_sessionstart(session):
@@ -56,19 +72,24 @@ def pytest_sessionstart(session):
         compileall.compile_dir(REPOSITORY / "halo", quiet=2)
 
 
+def pytest_itemcollected(item):
+    """Mark what is slow."""
+    _collected.add(item.path.parent)
+    real = not _REAL.isdisjoint(getattr(item, "fixturenames", ()))
+    if real:
+        _FIRST[item.path] = 0
+    if real or item.path in _SLOW:
+        item.add_marker("slow")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Let long files begin first, so that no worker is left with one while the others are done."""
-    tests = REPOSITORY / "tests"
     if config.args_source is config.ArgsSource.TESTPATHS:
-        missing = {path.parent for path in tests.rglob("test_*.py")} - {item.path.parent for item in items}
+        missing = {path.parent for path in _TESTS.rglob("test_*.py")} - _collected
         if missing:
             raise pytest.UsageError(f"no test of these folders is collected: {sorted(map(str, missing))}")
-    weights = {tests / name: number for number, name in enumerate(LONG, 1)}
-    for item in items:
-        if _REAL & set(getattr(item, "fixturenames", ())) or item.path.parent.name == "docs":
-            weights[item.path] = 0
-    items.sort(key=lambda item: weights.get(item.path, len(LONG) + 1))  # stable: else the order stays
+    items.sort(key=lambda item: _FIRST.get(item.path, len(_FIRST) + 1))  # stable: else the order stays
 
 
 class DiskWorkspace:
