@@ -127,7 +127,8 @@ async def _on_terminal(desk: "Desk", choice: "Choice", access: "Access", *, name
     desk.ask = prompt.ask
     talk = Talk(desk, choice, screen.show, screen.line, answered, screen.over, named=named, access=access)
     conversation = conversation_of(choice)
-    screen.footer.begin(choice.target.agent, conversation)
+    session = choice.folder.id if choice.folder is not None else ""
+    screen.footer.begin(choice.target.agent, session, conversation)
     screen.set_verbose(conversation.standing.settings.get("verbose", ""))
     try:
         await prompt.run(talk)

@@ -3,12 +3,13 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, get_common_complete_suffix
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import ANSI, FormattedText
 from prompt_toolkit.history import History
@@ -170,6 +171,13 @@ class Prompt:
             if self.talk is not None and self.talk.busy:
                 self.talk.interrupt()
 
+        @keys.add("tab")
+        def _(event: KeyPressEvent) -> None:
+            if event.current_buffer.complete_state is None:
+                _complete(event.current_buffer)
+            else:
+                event.current_buffer.complete_next()
+
         @keys.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
@@ -188,17 +196,25 @@ class _Completer(Completer):
     def __init__(self, words: Words) -> None:
         self._words = words
 
-    async def get_completions_async(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> AsyncGenerator[Completion, None]:
-        # All or none: while some are still to come, a menu shows and another Tab is lost.
-        for found in await asyncio.to_thread(lambda: [*self.get_completions(document, complete_event)]):
-            yield found
-
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         del complete_event
         for found in candidates(document.text_before_cursor, self._words):
             yield Completion(found.text, -found.length, display_meta=found.about)
+
+
+def _complete(buffer: Buffer) -> None:
+    """Complete at once, as a shell does: prompt_toolkit's own way loses a Tab that Enter follows too soon."""
+    event = CompleteEvent(completion_requested=True)
+    found = list(buffer.completer.get_completions(buffer.document, event))
+    if len(found) == 1:
+        buffer.apply_completion(found[0])
+        return
+    if common := get_common_complete_suffix(buffer.document, found):
+        buffer.insert_text(common)
+        found = [each.new_completion_from_position(len(common)) for each in found]
+    if found:
+        buffer.complete_state = CompletionState(buffer.document, found)
+        buffer.on_completions_changed.fire()
 
 
 class _History(History):

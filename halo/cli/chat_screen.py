@@ -118,19 +118,24 @@ class Footer:
 
     def __init__(self) -> None:
         self.running = False
-        self._agent = self._model = self._currency = ""
+        self._agent = self._model = self._currency = self._session = ""
         self._sent = self._cached = self._produced = 0
         self._cost = 0.0
 
-    def begin(self, agent: str, conversation: Conversation) -> None:
-        """Count what a session has used before."""
+    def begin(self, agent: str, session: str, conversation: Conversation) -> None:
+        """Count what a session has used before; `session` is empty where none is there yet."""
         usage = conversation.usage
+        self._session = session
         self._agent, self._model = agent, conversation.model
         self._sent, self._cached, self._produced = usage.prompt, usage.read, usage.output
         self._cost, self._currency = conversation.cost, conversation.currency
 
     def began(self, event: Began) -> None:
-        """Take in that a turn begins."""
+        """Take in that a turn begins; that of another session begins the count."""
+        if self._session not in ("", event.session):
+            self._sent = self._cached = self._produced = 0
+            self._cost = 0.0
+        self._session = event.session
         self._agent, self.running = event.agent, True
 
     def add(self, event: UsageReported | UsageLost) -> None:

@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from halo.records.events import MessageAdded, ToolResultAdded, TurnEnded, UsageR
 from halo.records.messages import Message, Text, Thinking, ToolCall, ToolResult
 from halo.records.usage import Usage
 from halo.sessions.commands.reports import Row
+from halo.sessions.history import Conversation
 from halo.sessions.reply import Began
 from halo.sessions.typed_files import Shelf
 
@@ -297,3 +299,15 @@ class TestScreen:
         assert footer == (
             "Ada · m-1 · 2,000 tokens in (40% cached), 100 out · 0.5000 USD · own · 2 waiting · Ctrl-C stops"
         )
+
+    @pytest.mark.parametrize("before", ["own", ""])
+    def test_a_new_session_begins_the_count(self, shown, before):
+        used = UsageReported("openai", "m-1", Usage(uncached=600, output=50), cost=0.25, currency="USD")
+        footer = shown.screen.footer
+        conversation = Conversation()
+        conversation.usage, conversation.cost = Usage(uncached=9), 1.0
+        footer.begin("Ada", before, conversation)
+        shown.show(BEGAN, used)
+        assert "609 tokens in" in footer.text("own", 0)
+        shown.show(msgspec.structs.replace(BEGAN, session="next"), session="own")
+        assert " 0 tokens in, 0 out · 0.0000 USD · next · Ctrl-C stops" in footer.text("next", 0)

@@ -11,8 +11,10 @@ import pytest
 from halo.cli.chat_complete import Words
 from halo.cli.chat_history import TypedHistory
 from halo.cli.chat_prompt import Prompt
+from halo.sessions.commands.reports import Row
 
 HANGS = 20  # seconds
+ROWS = [Row(name, "") for name in ("/model", "/moderate", "/status")]
 
 
 class Typist:
@@ -83,8 +85,24 @@ def terminal(monkeypatch):
         ("one\x1b\rtwo\r\x04", ["one\ntwo"]),
         ("not this\x15second\r\x04", ["second"]),
         ("second\n\x04", ["second"]),
+        ("/sta\t\r\x04", ["/status"]),
+        ("/mo\tx\r\x04", ["/modex"]),
+        ("/mo\t\t\t\r\x04", ["/moderate"]),
+        ("nothing\t\r\x04", ["nothing"]),
     ],
-    ids=["Ctrl-D", "Ctrl-C twice", "arrows", "Backspace", "Alt-Enter", "Ctrl-U", "Ctrl-J"],
+    ids=[
+        "Ctrl-D",
+        "Ctrl-C twice",
+        "arrows",
+        "Backspace",
+        "Alt-Enter",
+        "Ctrl-U",
+        "Ctrl-J",
+        "Tab",
+        "Tab for a part",
+        "Tab for a choice",
+        "Tab for nothing",
+    ],
 )
 def test_no_key_is_lost_or_changed(terminal, tmp_path, moment, keys, taken):
     from prompt_toolkit.application import create_app_session
@@ -93,7 +111,7 @@ def test_no_key_is_lost_or_changed(terminal, tmp_path, moment, keys, taken):
     typist = Typist(terminal, keys, moment)
     with create_app_session(output=DummyOutput()):
         history = TypedHistory(str(tmp_path), "/w", lambda text: text)
-        asyncio.run(typist.chats(Prompt(Words(list, list, lambda folder: []), history)))
+        asyncio.run(typist.chats(Prompt(Words(lambda: ROWS, list, lambda folder: []), history)))
     assert typist.taken == ["first", *taken]
     assert "An answer." in typist.screen
     assert typist.echo() == ""
