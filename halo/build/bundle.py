@@ -21,6 +21,7 @@ from halo.compiler.version import COMPILER
 from halo.errors import ArtifactError, TreeError
 from halo.files.canonical import readable_json
 from halo.files.tree_base import check_relative
+from halo.files.visible import visible
 from halo.records.artifacts import FORMAT as ARTIFACT_FORMAT
 from halo.records.artifacts import Manifest
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget, Target
@@ -122,7 +123,7 @@ def read_artifacts(file: BinaryIO, path: str, bundle: Bundle) -> Iterator[Files]
         )
         if artifact_id(prompt, manifest) != identity:
             raise _damaged(path, f"artifact {identity[:12]} is not the one that its id stands for")
-        _check_artifact(path, prompt, manifest, entries[identity])
+        _check_artifact(path, prompt, manifest, bundle.compiler, entries[identity])
         yield Files(identity, manifest, prompt)
     if file.read(len(_END) + 1) != _END:
         raise _damaged(path, "it does not end where it should")
@@ -182,13 +183,15 @@ def _check_target(target: Target, path: str) -> None:
         raise _damaged(path, f"{target.name[:80]!r} is no target")
 
 
-def _check_artifact(path: str, prompt: bytes, record: bytes, entries: list[Bundled]) -> None:
+def _check_artifact(path: str, prompt: bytes, record: bytes, compiler: str, entries: list[Bundled]) -> None:
     """Refuse an artifact that this version cannot run, or that belongs to another target than it says."""
     try:
         manifest = msgspec.json.decode(record, type=Manifest)
         prompt.decode()
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise _damaged(path, f"an artifact cannot be read ({error})") from error
+    if manifest.compiler != compiler:
+        raise _damaged(path, f"its list does not say what an artifact does: {visible(manifest.compiler)}")
     for entry in entries:
         target = entry.target
         fits = (

@@ -22,6 +22,7 @@ from halo.build.store import artifact_id
 from halo.build.sweeping import carry_out, plan_sweep
 from halo.build.unpacking import unpack
 from halo.build.whole import survey
+from halo.compiler.version import COMPILER
 from halo.errors import ArtifactError, HaloError, StartError, UsageError
 from halo.files.canonical import readable_json
 from halo.records.targets import AgentTarget, ScopeTarget, SkillTarget
@@ -341,7 +342,7 @@ def joined(parts):
 
 def bundle_of(*entries, **files):
     """A bundle that is whole, with these entries and artifact files (prompt, manifest)."""
-    bundle = Bundle(1, "c", tuple(entries))
+    bundle = Bundle(1, COMPILER, tuple(entries))
     parts = [bundle_file._member("bundle.json", readable_json(bundle))]
     for name, data in files.items():
         parts.append(bundle_file._member(name, data))
@@ -410,6 +411,14 @@ class TestHostile:
         refused(there, bytes(changed), "bundle")
         refused(there, good[:at], "bundle")
         refused(there, good + good[at : at + 1], "bundle")
+
+    def test_any_byte_of_the_list_changed(self, good, elsewhere):
+        """What stands in it is held against the artifacts, or has one form alone."""
+        ((_, content), *_) = members(good)
+        for at in range(512, 512 + len(content)):
+            changed = bytearray(good)
+            changed[at] ^= 1
+            refused(elsewhere, bytes(changed), "bundle")
 
     @pytest.mark.parametrize(
         "data", [b"", b"\0" * 1024, b"\0" * 10240, b"PK\x03\x04", b"\x1f\x8b" + b"x" * 600, b"{}"]

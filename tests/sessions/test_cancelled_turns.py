@@ -102,7 +102,7 @@ def test_wherever_a_turn_is_cancelled_the_session_goes_on_and_nothing_is_said_tw
         steps += 1
         assert steps < 2_000
     assert "interrupted" in ends
-    assert shortened > 3
+    assert shortened > 1
 
 
 def test_a_wait_before_another_attempt_is_cancelled_at_once(office):
