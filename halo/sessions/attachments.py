@@ -55,7 +55,7 @@ def fetch(session: str, data: bytes) -> bytes:
         return data
     try:
         reference = msgspec.json.decode(data, type=Attached)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise LogError(f"its reference to an attachment is damaged: {error}") from error
     name = f"{FOLDER}/{reference.attachment}.json"
     if not _DIGEST.match(reference.attachment):

@@ -99,7 +99,7 @@ def stored_header(folder: SessionFolder) -> Header | None:
     """Read session.json as it is; None when it is missing or wrong."""
     try:
         header = msgspec.json.decode(read_regular(os.path.join(folder.path, HEADER), _LARGEST), type=Header)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return None  # derived: the log decides
     return header if header.format == FORMAT and header.id == folder.id else None
 

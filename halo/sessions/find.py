@@ -10,16 +10,11 @@ from halo.files.seal import machine_key, seal
 from halo.records.headers import Header
 from halo.sessions.derived import read_header
 from halo.sessions.folder import SessionFolder
+from halo.sessions.ids import is_session_id
 from halo.sessions.index.sieve import Sieve
 
 _MONTH = re.compile(r"\d{4}-\d{2}\Z")
-_ID = re.compile(r"\d{8}t\d{6}-[0-9a-z]{6}\Z")
 _FREE = 32  # sessions that are read one by one before the index is: most often the newest one fits
-
-
-def is_session_id(text: str) -> bool:
-    """Tell whether `text` is spelt as the id of a session."""
-    return bool(_ID.match(text))
 
 
 def sessions_folder(halo: str) -> str:
@@ -40,7 +35,7 @@ def months(sessions: str) -> list[str]:
 
 def session_ids_of(sessions: str, month: str) -> list[str]:
     """Return the ids of the sessions of a month, newest first."""
-    return sorted((n for n in _names(os.path.join(sessions, month)) if _ID.match(n)), reverse=True)
+    return sorted((n for n in _names(os.path.join(sessions, month)) if is_session_id(n)), reverse=True)
 
 
 def candidates(sessions: str, fields: Mapping[str, str], *, free: int = 0) -> Iterator[str]:
@@ -64,7 +59,7 @@ def _names(folder: str) -> list[str]:
 
 def find_session(sessions: str, session_id: str) -> SessionFolder:
     """Return the session called `session_id`. Raises `UnknownNameError`, with near misses."""
-    if _ID.match(session_id):
+    if is_session_id(session_id):
         folder = SessionFolder(sessions, session_id)
         if folder.exists():
             return folder
@@ -86,8 +81,13 @@ def session_seal(key: bytes, session_id: str) -> str:
 
 def begun_here(header: Header | None, home: str) -> bool:
     """Tell whether a session was begun on this machine, and has not come with the folder."""
+    return header is not None and is_sealed(header.id, header.seal, home)
+
+
+def is_sealed(session_id: str, sealed: str, home: str) -> bool:
+    """Tell whether `sealed` is what this machine gives a session that it begins."""
     key = machine_key(home)
-    return header is not None and key is not None and header.seal == session_seal(key, header.id)
+    return key is not None and sealed == session_seal(key, session_id)
 
 
 def newest(sessions: str, agent: str, origin: str, home: str) -> Newest:

@@ -27,6 +27,7 @@ from halo.runner.calls import fresh_ids
 from halo.runner.record import History, applied
 from halo.sessions.headings import without_heading
 from halo.sessions.reading import Fetch, Unread, payload_of, read_events
+from halo.sessions.related import misnamed, unrelated
 from halo.sessions.standing import Standing
 
 LOST_RESULT = "The result of this call was lost."
@@ -93,6 +94,9 @@ class Conversation:
         data, newer = payload_of(event)
         if newer:
             self.newer.append(newer)
+        if data is not None and misnamed(data):
+            self.damaged.append(f"event {event.seq}: it names another session in a way that none is named")
+            data = unrelated(data)
         if data is not None:
             self._fold(data, event)
             if self.created is not None and self._is_copy(event.seq):

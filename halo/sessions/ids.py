@@ -1,7 +1,9 @@
 """Session ids and times: sortable, lower case, safe as file names."""
 
 import datetime as dt
+import re
 
+_ID = re.compile(r"\d{8}t\d{6}-[0-9a-z]{6}\Z", re.ASCII)
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -16,6 +18,11 @@ def new_session_id(now_ns: int, randomness: bytes) -> str:
     moment = dt.datetime.fromtimestamp(now_ns // 1_000_000_000, dt.UTC)
     tail = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in randomness)
     return f"{moment:%Y%m%dt%H%M%S}-{tail}"
+
+
+def is_session_id(text: str) -> bool:
+    """Tell whether `text` is spelt as the id of a session."""
+    return bool(_ID.match(text))
 
 
 def month_of(session_id: str) -> str:

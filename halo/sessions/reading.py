@@ -62,7 +62,7 @@ def _envelope(line: LogLine) -> Event | Unread:
         return Unread(f"line {line.number}: {line.problem}")
     try:
         return msgspec.json.decode(line.record, type=Event)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         newest = _format(line.record)
         if newest > FORMAT:
             return Unread(f"line {line.number} has format {newest}", newer=True)
@@ -72,7 +72,7 @@ def _envelope(line: LogLine) -> Event | Unread:
 def _format(record: bytes) -> int:
     try:
         return msgspec.json.decode(record, type=_Format).format
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return 0
 
 
@@ -96,7 +96,7 @@ def payload_of(event: Event) -> Payload:
         return Payload(None)
     try:
         return Payload(msgspec.json.decode(event.data, type=kind))
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         added = _loosely(event) if kind is MessageAdded else None
         return Payload(added, f"event {event.seq}: {error}")
 
@@ -105,7 +105,7 @@ def _loosely(event: Event) -> MessageAdded | None:
     """Decode a message with unknown blocks: readers see the rest, and its calls keep their results."""
     try:
         loose = msgspec.json.decode(event.data, type=_LooseAdded)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     content = tuple(_block(raw) for raw in loose.message.content)
     return MessageAdded(Message(loose.message.role, content), loose.partial, loose.typed)
@@ -114,6 +114,6 @@ def _loosely(event: Event) -> MessageAdded | None:
 def _block(raw: msgspec.Raw) -> Block:
     try:
         block: Block = msgspec.json.decode(raw, type=Block)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return Text(f"[a part that this version of Halo cannot read: {error}]")
     return block

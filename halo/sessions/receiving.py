@@ -3,6 +3,7 @@
 import datetime as dt
 import secrets
 from collections.abc import Iterable
+from urllib.parse import quote
 
 from halo.errors import UnknownNameError
 from halo.records.channels import channel_name
@@ -62,7 +63,9 @@ def message_name(inbound: Inbound, message_id: str) -> str:
     """Return the id of a message: by that of the channel, so that it is taken once; else a new one."""
     if not message_id:
         return secrets.token_hex(16)
-    return f"channel:{channel_name(inbound.channel)}:{inbound.account}:{message_id}"
+    # Channels number the messages of a chat, or all of them: the chat is part of the name.
+    parts = (channel_name(inbound.channel), inbound.account, inbound.group or inbound.peer, message_id)
+    return ":".join(("channel", *(quote(part, safe="") for part in parts)))
 
 
 def sender_of(inbound: Inbound) -> Sender:

@@ -10,9 +10,9 @@ from halo.records.targets import AgentTarget
 from halo.sessions.beginning import Relation, begin, one_at_a_time
 from halo.sessions.delegation.answers import Awaited, Outcome
 from halo.sessions.desk import Desk
-from halo.sessions.find import find_session, is_session_id, sessions_folder
+from halo.sessions.find import find_session, sessions_folder
 from halo.sessions.folder import SessionFolder
-from halo.sessions.ids import timestamp
+from halo.sessions.ids import is_session_id, timestamp
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import mark
 from halo.sessions.routing.finding import sessions_of

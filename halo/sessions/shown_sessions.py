@@ -13,7 +13,8 @@ from halo.sessions.desk import Desk
 from halo.sessions.exchange.exporting import Chosen, export
 from halo.sessions.exchange.masking import Mask, masked
 from halo.sessions.exchange.reading import read_whole
-from halo.sessions.find import begun_here, find_session, is_session_id, sessions_folder
+from halo.sessions.find import begun_here, find_session, sessions_folder
+from halo.sessions.ids import is_session_id
 from halo.sessions.index.lookup import listed
 from halo.sessions.secrets import secret_mask
 

@@ -224,15 +224,30 @@ def test_stopping_a_session_that_does_not_run_takes_no_turn(office):
     assert office.ends() == ["done"]
 
 
+def arrives(office, text, at_ns):
+    message = Incoming(FORMAT, text, "", text, Sender("user", owner=True))
+    Inbox(office.folder.path).put(message, at_ns)
+
+
+def test_a_clock_that_went_back_starts_nothing_that_was_to_be_stopped(office):
+    office.run(Player(says("Hello.")))
+    hour = 3_600_000_000_000
+    arrives(office, "first", 1_790_000_000_000_000_000 + hour)
+    arrives(office, "second", 1_790_000_000_000_000_000)
+    request_stop(office.folder.path, Stop(STOP_FORMAT, "2026-09-21T14:13:20.500Z", "the owner"))
+    office.wake(Player())
+    assert office.said() == ["Go.", "Hello.", "first\n\nsecond"]
+    assert office.ends() == ["done"]
+
+
 @pytest.mark.parametrize("at", ["2026-09-21T14:13:20.500Z", "", "yesterday"])
 def test_a_message_that_came_after_the_wish_is_a_new_beginning(office, at):
     """A wish that a dead process left takes nothing from the history that was said later; one without a time, all."""
     office.run(Player(says("Hello.")))
     second = 1_790_000_000_000_000_000
-    for text, arrival in (("early", second + 500_999_999), ("late", second + 501_000_000)):
-        message = Incoming(FORMAT, text, "", text, Sender("user", owner=True))
-        Inbox(office.folder.path).put(message, arrival)
+    arrives(office, "early", second + 500_999_999)
     request_stop(office.folder.path, Stop(STOP_FORMAT, at, "the owner"))
+    arrives(office, "late", second + 501_000_000)
     office.wake(Player(says("Again.")))
     then = ["early", "late", "Again."] if at.startswith("2026") else ["early\n\nlate"]
     assert office.said() == ["Go.", "Hello.", *then]

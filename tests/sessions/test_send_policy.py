@@ -33,6 +33,26 @@ def allowed(rules, key=GROUP, **options):
 
 
 class TestMatching:
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "agent:a:matrix:channel:!room:example.org",
+            "agent:a:node:build1",
+            "agent:a:hook:a:b",
+            "agent:a:direct:+49 170",
+            "agent:a:direct:jürgen",
+            "agent:a:group:direct",
+            "agent:a:my name",
+            "agent:a:dm:bob",
+            "AGENT:a:Telegram:acc:DM:x",
+        ],
+    )
+    def test_a_key_is_spelt_as_any_command_takes_it(self, key):
+        rest = key.split(":", 2)[2]
+        for match in ({"key_prefix": rest}, {"key_prefix": key}, {"raw_key_prefix": key}):
+            assert not allowed(policy(deny(**match)), key)
+            assert allowed(policy(deny(**match)), "agent:a:telegram:direct:another")
+
     def test_without_rules_the_default_decides(self):
         assert allowed(SendPolicy())
         assert not allowed(policy(default="deny"))

@@ -190,23 +190,25 @@ class Engine:
             aside = Aside(
                 self._ledgers.of_turn,
                 Delegation(self, session, slot.lent).tools,
-                lambda artifact: self._place(session, artifact, slot),
+                lambda artifact: self._place(session, artifact, slot, ours=holding.ours),
             )
             with self._ledgers.open(session):
-                self._answer_senders(session)  # of a turn after which a process died
-                await send_due(self.desk, session, partial(self._show, session.folder.id))
-                for child in unsettled_children(self.desk, session):
-                    self.wake(child)
+                if holding.ours:
+                    self._answer_senders(session)  # of a turn after which a process died
+                    await send_due(self.desk, session, partial(self._show, session.folder.id))
+                    for child in unsettled_children(self.desk, session):
+                        self.wake(child)
                 try:
                     async with aclosing(holding.turns(aside)) as replies:
                         async for reply in replies:
                             self._replies[session.folder.id] = reply
-                            self._answer_senders(session)
+                            if holding.ours:
+                                self._answer_senders(session)
                             self._moved.set()
                             if self._finishing:
                                 break
                 finally:
-                    if session.sound:
+                    if session.sound and holding.ours:
                         self._answer_senders(session)
                         self._pass_on(session, settle_end(self.desk, session))
         for child in holding.stopped_children:
@@ -216,14 +218,15 @@ class Engine:
         return holding.waits() and not self._finishing
 
     def _place(
-        self, session: OpenSession, artifact: Artifact, slot: Slot
+        self, session: OpenSession, artifact: Artifact, slot: Slot, *, ours: bool
     ) -> AbstractAsyncContextManager[None]:
         """Return a place among the turns of a run; a session that is alone in its own needs none.
 
         Where the root is gone there is no bound but that of this process.
         """
         created, own = session.conversation.created, session.folder
-        root = SessionFolder(self.sessions, created.root) if created is not None and created.root else own
+        above = created.root if created is not None and ours else ""
+        root = SessionFolder(self.sessions, above) if above else own
         if (root.id == own.id and not artifact.manifest.team) or not root.exists():
             return nullcontext()
         most = self.settings.concurrency

@@ -19,6 +19,7 @@ from halo.sessions.derived import read_header, write_derived
 from halo.sessions.desk import Desk
 from halo.sessions.engine.delivering import delivering
 from halo.sessions.engine.open_models import OpenModels
+from halo.sessions.find import is_sealed
 from halo.sessions.folder import OpenSession, SessionFolder
 from halo.sessions.inbox.control import done_stopping, request_stop, stops, wanted_stop
 from halo.sessions.inbox.folder import Inbox, starts_turn, together
@@ -34,7 +35,8 @@ class Holding:
 
     `own` are messages of the caller, who hears when they cannot be read; they come behind those that wait.
     A new session is begun only when its first turn can start. `stopped_children` are the sessions that were
-    asked to stop with this one; `choice` is how the session is opened again.
+    asked to stop with this one; `choice` is how the session is opened again. `ours`: the session was begun on
+    this machine; one that came with the folder says nothing about others that anybody may act on.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Holding:
         self._session: OpenSession | None = None
         self._derived = -1  # up to which event the derived files are made
         self.stopped_children: list[str] = []
+        self.ours = False
 
     async def __aenter__(self) -> OpenSession:
         try:
@@ -65,6 +68,9 @@ class Holding:
             await self._models.close()
             raise
         self.choice = self.choice._replace(folder=self._session.folder, notices=())
+        created = self._session.conversation.created
+        home = self._desk.builder.places.home
+        self.ours = created is not None and is_sealed(self._session.folder.id, created.seal, home)
         self._tell_damage()
         return self._session
 
@@ -205,7 +211,7 @@ class Holding:
             said = [Said(message.text, message.text) for message in messages]
             session.append(message_of(messages, said, {}))
             inbox.remove([*waiting])
-        for child in session.conversation.standing.children:
+        for child in session.conversation.standing.children if self.ours else ():
             folder = SessionFolder(self.choice.sessions, child)
             if _was_begun(folder):
                 with suppress(FileNotFoundError):  # somebody deletes it now

@@ -21,10 +21,9 @@ from halo.sessions.exchange.laying import Beginning, lay_down
 from halo.sessions.exchange.openai_messages import read_openai
 from halo.sessions.exchange.taking import Taken, brief
 from halo.sessions.exchange.turning import Turned, turns_of
-from halo.sessions.find import is_session_id
 from halo.sessions.folder import SessionFolder
 from halo.sessions.history import Conversation
-from halo.sessions.ids import timestamp
+from halo.sessions.ids import is_session_id, timestamp
 from halo.sessions.reading import payload_of
 from halo.sessions.routing.carrying import copies_setting
 

@@ -77,7 +77,7 @@ def _write(folder: SessionFolder, events: list[Event], created: SessionCreated) 
     try:
         with CheckedLog.open(temporary, create=True) as log:
             for number, event in enumerate(events, 1):
-                data = _restarted(event, created) if event.type == _STARTED else bytes(event.data)
+                data = _restarted(event, created) if event.type == _STARTED else _on_one_line(event)
                 stored = msgspec.Raw(put_aside(folder.path, data))
                 log.append(
                     msgspec.json.encode(msgspec.structs.replace(event, seq=number, data=stored)), sync=False
@@ -89,6 +89,12 @@ def _write(folder: SessionFolder, events: list[Event], created: SessionCreated) 
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
     ops.fsync_dir(folder.path)
+
+
+def _on_one_line(event: Event) -> bytes:
+    """Return the data of an event as it is, but for line breaks between its parts: a log has lines."""
+    data = bytes(event.data)
+    return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
 
 
 def _restarted(event: Event, created: SessionCreated) -> bytes:

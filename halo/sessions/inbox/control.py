@@ -11,6 +11,7 @@ from halo.files.atomic import replace_file
 from halo.files.canonical import readable_json
 from halo.files.regular import read_regular
 from halo.records.stops import FORMAT, Stop
+from halo.sessions.inbox.folder import Inbox
 
 NAME = "stop.json"
 _LARGEST = 65_536  # bytes
@@ -21,7 +22,9 @@ def request_stop(session: str, stop: Stop) -> None:
 
     Raises OSError, for a session that is gone, too.
     """
-    replace_file(os.path.join(session, NAME), readable_json(stop), sync=True, folders=False)
+    last = next(reversed(Inbox(session).names()), "")
+    wish = readable_json(msgspec.structs.replace(stop, last=last))
+    replace_file(os.path.join(session, NAME), wish, sync=True, folders=False)
 
 
 def wanted_stop(session: str) -> Stop | None:
@@ -40,6 +43,8 @@ def stops(stop: Stop, name: str) -> bool:
 
     What comes later is a new beginning. A wish without a time that can be read is about all that is there.
     """
+    if name <= stop.last:
+        return True
     try:
         wanted = dt.datetime.fromisoformat(stop.at).timestamp()
     except ValueError:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from halo.files.atomic import create_file
 from halo.files.regular import refuse_links
-from halo.sessions.find import is_session_id
+from halo.sessions.ids import is_session_id
 
 FOLDER = "waiting"
 

@@ -96,7 +96,7 @@ class MonthFile:
         for record in self.records():
             try:
                 row = decode(record)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 continue  # the first line, or one of a later version
             if row.format == FORMAT:
                 found[row.id] = row
@@ -141,7 +141,7 @@ class MonthFile:
         for record in self.records():
             try:
                 found[msgspec.json.decode(record, type=_Named).id] = encode_line(record)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 continue
         return found
 
@@ -156,5 +156,5 @@ def _size_at_start(head: bytes) -> int:
     record = record_of(head)
     try:
         return msgspec.json.decode(record or b"", type=_Start).bytes
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return 0

@@ -49,7 +49,7 @@ def header_in(row: bytes) -> Header | None:
     """Return the header that is in a row; None for one of a later version."""
     try:
         header = _header(row)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return header if header.format == FORMAT else None
 

@@ -72,7 +72,7 @@ def reported(folder: SessionFolder) -> DamageReport | None:
         report = msgspec.json.decode(
             read_regular(os.path.join(folder.path, NAME), _LARGEST), type=DamageReport
         )
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return None
     return report if report.format == FORMAT and report.session == folder.id else None
 

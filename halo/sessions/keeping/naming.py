@@ -1,8 +1,9 @@
 """The session that a user names on the command line: by its id, or by its key."""
 
 from halo.errors import UnknownNameError
-from halo.sessions.find import find_session, is_session_id
+from halo.sessions.find import find_session
 from halo.sessions.folder import SessionFolder
+from halo.sessions.ids import is_session_id
 from halo.sessions.routing.finding import sessions_of
 from halo.sessions.routing.grammar import parse_key
 from halo.sessions.routing.known import current_of, history_of

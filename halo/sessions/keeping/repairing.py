@@ -10,8 +10,9 @@ from halo.errors import HaloError
 from halo.files import ops
 from halo.records.headers import Header
 from halo.sessions.derived import HEADER, read_header, write_derived
-from halo.sessions.find import is_session_id, months, session_ids_of
+from halo.sessions.find import months, session_ids_of
 from halo.sessions.folder import OpenSession, SessionFolder
+from halo.sessions.ids import is_session_id
 from halo.sessions.inbox.control import wanted_stop
 from halo.sessions.inbox.folder import Inbox
 from halo.sessions.inbox.marks import mark, marked, unmark

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from halo.errors import SessionKeyError, UnknownNameError
-from halo.sessions.find import is_session_id
+from halo.sessions.ids import is_session_id
 from halo.sessions.routing.grammar import parse_key
 from halo.sessions.routing.key import SessionKey
 from halo.sessions.routing.known import Known, current_of, history_of

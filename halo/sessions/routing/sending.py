@@ -2,7 +2,9 @@
 
 import msgspec
 
+from halo.errors import SessionKeyError
 from halo.records.channels import KEY_WORDS, channel_name
+from halo.sessions.routing.grammar import parse_key
 from halo.sessions.routing.key import SessionKey
 from halo.workspace.settings.sessions import SendMatch, SendPolicy
 
@@ -38,13 +40,32 @@ def _matches(match: SendMatch, key: SessionKey, channel: str) -> bool:
         return False
     if match.chat_type is not None and _type(match.chat_type) not in (_type(key.base), key.kind):
         return False
-    return key.rest.startswith(_prefix(match.key_prefix, key)) and key.text.startswith(
-        _raw_prefix(match.raw_key_prefix, key)
-    )
+    return _begins_as(match.key_prefix, key) and _begins_raw(match.raw_key_prefix, key)
 
 
 def _type(word: str) -> str:
     return "direct" if word in ("dm", "main") else word
+
+
+def _begins_as(text: str, key: SessionKey) -> bool:
+    """Tell whether a key begins with `text`, spelt as any command takes it, or cut off anywhere."""
+    text = text.strip()
+    return key.rest.startswith(_prefix(text, key)) or _is_spelt(text, key)
+
+
+def _begins_raw(text: str, key: SessionKey) -> bool:
+    text = text.strip()
+    named = text.lower().startswith("agent:")
+    return key.text.startswith(_raw_prefix(text, key)) or (named and _is_spelt(text, key))
+
+
+def _is_spelt(text: str, key: SessionKey) -> bool:
+    """Tell whether `text` is a key, with its ids as people write them, and `key` begins as that one."""
+    try:
+        whole = parse_key(text.rstrip(":"), agent=key.agent).text
+    except SessionKeyError:
+        return False
+    return key.text.startswith(whole + ":" * text.endswith(":"))
 
 
 def _prefix(text: str, key: SessionKey) -> str:

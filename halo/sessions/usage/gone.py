@@ -43,6 +43,6 @@ def remembered(sessions: str) -> Iterator[SessionSpending | None]:
 def _decoded(record: bytes | None) -> SessionSpending | None:
     try:
         found = msgspec.json.decode(record or b"", type=SessionSpending)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return found if found.format == FORMAT else None
