@@ -176,6 +176,9 @@ class Talk:
         try:
             reply = await self._run(self._engine.run(self.choice, message))
             reason = reply.reason if reply is not None else "interrupted"
+        except asyncio.CancelledError:
+            reason = "interrupted"
+            raise
         finally:
             self._over(reason)
 

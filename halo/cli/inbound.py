@@ -7,7 +7,7 @@ import click
 from halo.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from halo.sessions.routing.inbound import Inbound
 
@@ -46,6 +46,13 @@ def inbound_of(
     given = {option: value for option, value in where.items() if value}
     given.setdefault("chat_type", "group" if given.get("group") else "direct")
     return Inbound(channel, name=name, text=text, authorised=authorised, **given)
+
+
+def refuse_undecodable(given: "Mapping[str, str | None]") -> None:
+    """Raise `UsageError` for options whose values are no UTF-8: ids of channels are text."""
+    for option, value in given.items():
+        if not (value or "").isascii() and any("\ud800" <= char <= "\udfff" for char in value or ""):
+            raise UsageError(f"--{option.replace('chat_type', 'type').replace('_', '-')} is not UTF-8")
 
 
 def refuse_without_channel(where: dict[str, str | None]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from halo.cli.common import form_option, open_builder, workspace_option
-from halo.cli.inbound import inbound_of, inbound_options, refuse_without_channel
+from halo.cli.inbound import inbound_of, inbound_options, refuse_undecodable, refuse_without_channel
 from halo.cli.json_errors import errors_as_json
 from halo.cli.run import typed_message
 
@@ -67,6 +67,7 @@ def command(
         from halo.sessions.desk import Desk
         from halo.sessions.sending import outcome, send
 
+        refuse_undecodable({"channel": channel, "name": name, "id": message_id, **where})
         desk = Desk(open_builder(workspace), os.environ, cache_dir(os.environ), time.time_ns)
         text = typed_message(message)
         if channel:

@@ -108,6 +108,16 @@ def test_a_worker_takes_what_comes_and_ends_when_it_is_told(ws, scripted):
     assert len(folders(ws)) == 1
 
 
+@pytest.mark.parametrize(
+    "option", [["--channel", "outbox", "--peer", b"\xff"], ["--id", b"\xff"], ["--channel", b"\xff"]]
+)
+def test_an_id_that_is_no_text_begins_nothing(ws, option):
+    done = ws.cli("send", "default", "hi", *option)
+    assert done.returncode == 2
+    assert done.stderr == f"halo: {option[-2]} is not UTF-8\n"
+    assert list(session_ids(str(ws.halo / "sessions"))) == []
+
+
 def test_the_same_id_is_taken_once(ws, scripted):
     for _ in range(2):
         code, _, err = done(halo(ws, "send", "agent:default:main", "Once", "--id", "k"))

@@ -128,6 +128,13 @@ class TestWholeSessions:
             own = slice(None) if form != "markdown" else slice(sent(folder, form).index(b"## Turn 1"), None)
             assert sent(copy, form)[tail] == sent(folder, form)[own]
 
+    @pytest.mark.parametrize("layout", [{"indent": 1}, {"separators": (",\r\n", ": ")}])
+    def test_a_file_that_was_laid_out_anew_is_the_same_session(self, shelf, layout):
+        folder = shelf.talk()
+        document = json.loads(sent(folder, "json"))
+        copy, _ = bring(shelf, json.dumps(document, **layout).encode())
+        assert copy.read().history() == folder.read().history()
+
     def test_attachments_are_in_the_file(self, shelf):
         folder = shelf.talk(None, "L" * 200_000)
         assert os.listdir(os.path.join(folder.path, "attachments"))
@@ -479,6 +486,19 @@ class TestDocuments:
             session.append(TurnEnded("done"))
             write_derived(session)
         return folder
+
+    @pytest.mark.parametrize("form", ["markdown", "html"])
+    def test_no_figure_acts_on_a_terminal(self, shelf, form):
+        folder = shelf.begin()
+        with folder.open(shelf.clock) as session:
+            session.append(TurnStarted("artifact", "print"), turn=1)
+            session.append(
+                UsageReported("\x1b[1m", "\x07", Usage(uncached=1), cost=1.0, currency="\x1b]0;x\x07\x9b2J")
+            )
+            session.append(TurnEnded("\x1b[2m", error="\x1b[3m"))
+        document = sent(folder, form).decode()
+        assert not set("\x1b\x07\x9b") & set(document)
+        assert "1.0000" in document
 
     def test_a_page_holds_nothing_that_acts(self, folder):
         page = sent(folder, "html").decode()

@@ -101,6 +101,36 @@ def test_a_message_that_a_channel_delivers_twice_is_taken_once(office):
     assert len(office.outbox()) == 1
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"peer": "eve"}, {"peer": "bob"}),
+        ({"group": "G1"}, {"group": "G2"}),
+        ({"account": "a:b", "message_id": "c"}, {"account": "a", "message_id": "b:c"}),
+        ({"peer": "a%3Ab"}, {"peer": "a:b"}),
+    ],
+)
+def test_messages_of_two_chats_are_two_whatever_their_numbers(office, one, other):
+    """Channels number messages in each chat."""
+    office.ws.write({".halo/settings.yaml": "general: {session: {dm_scope: main}}\n"})
+    for where, text in ((one, "First"), (other, "Second")):
+        kind = {"chat_type": "group"} if "group" in where else {}
+        assert office.receive(text, **{"message_id": "5", **kind, **where})[0].new
+
+
+def test_each_person_is_answered_where_they_wrote(office):
+    """They share a session: what both wrote becomes two turns, and each reads the own answer."""
+    office.ws.write({".halo/settings.yaml": "general: {session: {dm_scope: main}}\n"})
+    for text, peer in (("One", "bob"), ("Two", "mira"), ("Three", "mira"), ("Four", "bob")):
+        office.receive(text, peer=peer)
+    office.work(says("To bob."), says("To mira."), says("To bob again."))
+    assert [(m["address"]["to"], m["text"]) for m in office.outbox()] == [
+        ("bob", "To bob."),
+        ("mira", "To mira."),
+        ("bob", "To bob again."),
+    ]
+
+
 def test_a_stranger_may_only_read_and_use_no_commands(office):
     sent, route = office.receive("/new Write it down")
     assert route.trigger is None

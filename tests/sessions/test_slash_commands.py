@@ -19,6 +19,7 @@ from halo.records.incoming import Incoming, Sender
 from halo.records.session_events import SessionChanged, SessionRolledOver
 from halo.records.stops import FORMAT as STOP_FORMAT
 from halo.records.stops import Stop
+from halo.records.targets import AgentTarget
 from halo.sessions.beginning import Relation, begin
 from halo.sessions.choice import choose
 from halo.sessions.commands.answers import Answer
@@ -250,6 +251,20 @@ class TestSettings:
         assert "agent's own" in office.say("/model inherit").text
         office.say("Hello.", says("Hi."))
         assert office.opened[0].runtime.binding.model != "gpt-5-mini"
+
+    def test_the_own_model_by_name_is_the_own_one_with_its_endpoint(self, office):
+        own = office.desk.builder.ensure(AgentTarget("a")).runtime.binding
+        for name in (f"{own.provider}/{own.model}", own.model.upper()):
+            office.say("/model quick")
+            assert "agent's own" in office.say(f"/model {name}").text
+            assert office.settings() == {}
+
+    def test_another_endpoint_is_told(self, make_office):
+        office = make_office(model={"provider": "openai", "id": "m", "endpoint": "http://127.0.0.1:9/v1"})
+        said = office.say("/model openai/gpt-5-mini").text
+        assert (
+            said == "model: openai/gpt-5-mini at its own endpoint, not at the agent's, http://127.0.0.1:9/v1"
+        )
 
     def test_no_such_model_changes_nothing(self, office):
         with pytest.raises(UnknownNameError):

@@ -40,10 +40,12 @@ FILES = {
         ("openai/gpt-99", "=openai/gpt-99"),
         ("Mini-2", "=openai/gpt-mini-2"),
         ("GPT-MINI", "=openai/gpt-mini"),
+        ("Anthropic/Claude", ""),
+        ("claude", ""),
     ],
 )
 def test_a_model_has_several_names(text, profile):
-    assert profile_named(tree(FILES), text) == profile
+    assert profile_named(tree(FILES), text, "a") == profile
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_a_model_has_several_names(text, profile):
 )
 def test_a_name_that_fits_none_or_several_is_refused_with_what_is_known(text, error):
     with pytest.raises(error):
-        profile_named(tree(FILES), text)
+        profile_named(tree(FILES), text, "a")
 
 
 def test_a_target_with_one_model_is_compiled_with_it():

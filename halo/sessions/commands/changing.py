@@ -1,6 +1,7 @@
 """Commands that set something for a session: model, thinking, verbosity, sending."""
 
 from halo.errors import UsageError
+from halo.files.visible import visible
 from halo.records.incoming import Sender
 from halo.records.session_events import SessionChanged
 from halo.sessions.choice import Choice
@@ -10,7 +11,10 @@ from halo.sessions.commands.reports import artifact_of, settings_of
 from halo.sessions.commands.table import INHERIT
 from halo.sessions.derived import write_derived
 from halo.sessions.desk import Desk
+from halo.workspace.agents import read_agent
+from halo.workspace.models.choice import choose_model
 from halo.workspace.models.naming import profile_named
+from halo.workspace.settings.general import read_general
 
 # The name of the setting for each command.
 _SETTINGS = {"model": "model", "think": "thinking", "verbose": "verbose", "send": "send"}
@@ -40,11 +44,19 @@ def _value(desk: Desk, command: Command, choice: Choice, sender: Sender) -> str:
     if command.rest.lower() == INHERIT:
         return ""
     if command.name == "model":
-        return profile_named(desk.tree, command.rest)
+        return profile_named(desk.tree, command.rest, choice.target.agent)
     word = command.rest.lower()
     if command.name == "think" and word != "off":
         _check_thinks(desk, choice, sender)
     return _ACTIONS[word] if command.name == "send" else word
+
+
+def _elsewhere(desk: Desk, choice: Choice, endpoint: str) -> str:
+    """Say where a model is asked, if the agent's own one has an endpoint and this is another."""
+    own = choose_model(desk.tree, read_agent(desk.tree, choice.target.agent), read_general(desk.tree)).model
+    if not own.endpoint or endpoint == own.endpoint:
+        return ""
+    return f" at {visible(endpoint or 'its own endpoint')}, not at the agent's, {visible(own.endpoint)}"
 
 
 def _check_thinks(desk: Desk, choice: Choice, sender: Sender) -> None:
@@ -62,5 +74,5 @@ def _told(desk: Desk, command: Command, choice: Choice, sender: Sender) -> Answe
     if command.name == "model":
         runtime = artifact_of(desk, choice, sender).runtime
         shown = f"{runtime.binding.provider}/{runtime.binding.model}"
-        shown += "" if value else " (the agent's own)"
+        shown += _elsewhere(desk, choice, runtime.binding.endpoint) if value else " (the agent's own)"
     return Answer.of(command.name, choice, f"{name}: {shown}", **{name: value or INHERIT})

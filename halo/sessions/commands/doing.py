@@ -121,7 +121,7 @@ def _context(desk: Desk, command: Command, choice: Choice, sender: Sender) -> Do
 
 def _begin_anew(desk: Desk, command: Command, choice: Choice, message: Incoming) -> Done:
     """End the session by the user's wish; what stands behind the command is the first message of the next."""
-    model, rest = _model_and_rest(desk, command)
+    model, rest = _model_and_rest(desk, command, choice.target.agent)
     reset = due(desk, choice)
     inputs = {**reset.inputs, "trigger": command.word}
     ended = choice.folder.id if choice.folder is not None else ""
@@ -136,7 +136,7 @@ def _begin_anew(desk: Desk, command: Command, choice: Choice, message: Incoming)
     return Done(choice, greeting, notices=(notice,))
 
 
-def _model_and_rest(desk: Desk, command: Command) -> tuple[str, str]:
+def _model_and_rest(desk: Desk, command: Command, agent: str) -> tuple[str, str]:
     """Tell a model's name from the beginning of a message.
 
     Before a message only a whole name is one; alone a part of a name is enough, if it is of one model.
@@ -145,7 +145,7 @@ def _model_and_rest(desk: Desk, command: Command) -> tuple[str, str]:
     if command.name != "new" or not first:
         return "", command.rest
     try:
-        return profile_named(desk.tree, first, whole=bool(rest) or len(first) < _SHORTEST), rest
+        return profile_named(desk.tree, first, agent, whole=bool(rest) or len(first) < _SHORTEST), rest
     except UnknownNameError:
         return "", command.rest
     except UsageError:  # several have it in their names

@@ -47,10 +47,10 @@ def checked_directory(desk: Desk, path: str) -> str:
         raise ToolFailure(f"working_dir {brief(path)} is no folder of the workspace") from None
 
 
-def checked_model(desk: Desk, name: str) -> str:
-    """Return the profile with the model that `name` names. Raises `ToolFailure`."""
+def checked_model(desk: Desk, name: str, agent: str) -> str:
+    """Return the profile of `agent` with the model that `name` names. Raises `ToolFailure`."""
     try:
-        return profile_named(desk.tree, name)
+        return profile_named(desk.tree, name, agent)
     except HaloError as error:
         raise ToolFailure(f"model: {error.message}" + (f"; {error.hint}" if error.hint else "")) from None
 

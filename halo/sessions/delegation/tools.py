@@ -121,7 +121,7 @@ class _Calls:
             text,
             " ".join(arguments.get("title", "").split())[:200],
             checked_directory(self._desk, arguments.get("working_dir") or "."),
-            checked_model(self._desk, arguments["model"]) if arguments.get("model") else "",
+            checked_model(self._desk, arguments["model"], agent) if arguments.get("model") else "",
             float(arguments.get("seconds", 0)),
             arguments.get("cleanup", "keep"),
         )

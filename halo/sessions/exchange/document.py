@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from halo.files.visible import visible
 from halo.records.events import (
     Event,
     MessageAdded,
@@ -85,7 +86,7 @@ class Figures(NamedTuple):
             parts.append(f"{self.failed:,} that failed")
         cached = f" ({usage.read:,} from a cache)" if usage.read else ""
         parts += [f"{usage.prompt:,} tokens sent{cached}", f"{usage.output:,} produced"]
-        parts += [f"{cost:.4f} {currency}".rstrip() for currency, cost in self.costs]
+        parts += [f"{cost:.4f} {visible(currency)}".rstrip() for currency, cost in self.costs]
         if self.unpriced and self.costs:
             parts.append(f"{self.unpriced:,} without a price")
         return ", ".join(parts)

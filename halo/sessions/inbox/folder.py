@@ -23,6 +23,7 @@ from halo.files.canonical import readable_json
 from halo.files.digests import sha256
 from halo.files.regular import read_regular, refuse_links
 from halo.records.incoming import FORMAT, Incoming
+from halo.records.origins import Origin
 
 FOLDER = "inbox"
 BOUND = 256  # messages that may wait for one session
@@ -150,10 +151,23 @@ def starts_turn(messages: Iterable[Incoming], *, stopped: bool) -> bool:
 
 
 def together(messages: list[Incoming]) -> list[Incoming]:
-    """Return the messages that become one turn: from the first on while their senders may do the same."""
-    batch = messages[:1]
+    """Return the messages that become one turn: from the first on while their senders may do the same.
+
+    All who wrote hear the answer, so what people wrote goes together only if they read it in the same place.
+    """
+    batch, where = messages[:1], _place(messages[0]) if messages else None
     for message in messages[1:]:
-        if message.sender.access != batch[0].sender.access:
+        place = _place(message)
+        if message.sender.access != batch[0].sender.access or (where and place and place != where):
             break
         batch.append(message)
+        where = where or place
     return batch
+
+
+def _place(message: Incoming) -> tuple[str, ...] | None:
+    """Return where a person reads the answer: here, or at an address of a channel; None for programs."""
+    if message.sender.kind != "user":
+        return None
+    origin = message.origin or Origin()
+    return (origin.provider, origin.account, origin.to or origin.sender, origin.thread)

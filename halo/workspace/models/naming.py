@@ -7,28 +7,34 @@ stand for that one model whatever the agent (`choose_model`).
 from halo.errors import UnknownNameError, UsageError
 from halo.files.tree import Tree
 from halo.records.artifacts import PROVIDERS
+from halo.workspace.agents import read_agent
 from halo.workspace.demands import names_a_file
 from halo.workspace.models.catalogue import read_catalogue
+from halo.workspace.models.choice import choose_model
 from halo.workspace.settings.general import read_general
 
 SINGLE = "="
 
 
-def profile_named(tree: Tree, text: str, *, whole: bool = False) -> str:
-    """Return the profile of a target with the model that `text` names.
+def profile_named(tree: Tree, text: str, agent: str, *, whole: bool = False) -> str:
+    """Return the profile of a target with the model that `text` names; empty for the own model of `agent`.
 
-    In this order: a profile, an alias, `provider/model`, a provider (the default of its catalogue), then
-    the one name of all these that contains `text`, whatever the case. Raises `UnknownNameError` with near
-    misses, `UsageError` when several contain it, `LayerError` for a broken catalogue. With `whole` a part of
-    a name names nothing.
+    The own name is the own model, endpoint and all. In this order: a profile, an alias, the own name,
+    `provider/model`, a provider (the default of its catalogue), then the one name of all these that contains
+    `text`, whatever the case. Raises `UnknownNameError` with near misses, `UsageError` when several contain
+    it, `LayerError` for a broken catalogue. With `whole` a part of a name names nothing.
     """
-    models = read_general(tree).models
+    general = read_general(tree)
+    models = general.models
     name = text.strip()
     provider, slash, model = name.partition("/")
     if name in models.profiles:
         return name
     if name in models.aliases:
         return SINGLE + name
+    own = choose_model(tree, read_agent(tree, agent), general).model
+    if name.lower() in (f"{own.provider}/{own.id}".lower(), own.id.lower()):
+        return ""
     if slash and model and provider.lower() in PROVIDERS:
         if names_a_file(provider.lower(), model):
             raise UsageError(
