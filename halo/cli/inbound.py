@@ -51,8 +51,10 @@ def inbound_of(
 def refuse_undecodable(given: "Mapping[str, str | None]") -> None:
     """Raise `UsageError` for options whose values are no UTF-8: ids of channels are text."""
     for option, value in given.items():
-        if not (value or "").isascii() and any("\ud800" <= char <= "\udfff" for char in value or ""):
-            raise UsageError(f"--{option.replace('chat_type', 'type').replace('_', '-')} is not UTF-8")
+        try:
+            (value or "").encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"--{option} is not UTF-8") from None
 
 
 def refuse_without_channel(where: dict[str, str | None]) -> None:

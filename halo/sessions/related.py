@@ -3,6 +3,9 @@
 A log may have come with a clone, and then anybody wrote it.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from halo.records.events import EventData, MessageAdded, TurnStarted
@@ -18,7 +21,8 @@ from halo.sessions.ids import is_session_id
 
 def misnamed(data: EventData) -> bool:
     """Tell whether an event names a session in a way that no session is named."""
-    return not all(is_session_id(name) for name in _named(data) if name)
+    named = _NAMED.get(type(data))  # one look: a log has a hundred thousand events, and most name nobody
+    return named is not None and any(name and not is_session_id(name) for name in named(data))
 
 
 def unrelated(data: EventData) -> EventData | None:
@@ -37,16 +41,16 @@ def _alone(created: SessionCreated) -> SessionCreated:
     return msgspec.structs.replace(created, parent="", root="", depth=0, previous="")
 
 
-def _named(data: EventData) -> tuple[str, ...]:
-    match data:
-        case MessageAdded():
-            return tuple(source.sender.session for source in data.sources)
-        case ChildStarted() | ChildRemoved() | AnswerTaken():
-            return (data.session,)
-        case SessionCreated():
-            return (data.parent, data.root, data.previous)
-        case TurnStarted() if data.session is not None:
-            return _named(data.session)
-        case SessionRolledOver():
-            return (data.to,)
-    return ()
+def _begun(created: SessionCreated | None) -> tuple[str, ...]:
+    return (created.parent, created.root, created.previous) if created is not None else ()
+
+
+_NAMED: dict[type, Callable[[Any], tuple[str, ...]]] = {
+    MessageAdded: lambda data: tuple([source.sender.session for source in data.sources]),
+    TurnStarted: lambda data: _begun(data.session),
+    SessionCreated: _begun,
+    ChildStarted: lambda data: (data.session,),
+    ChildRemoved: lambda data: (data.session,),
+    AnswerTaken: lambda data: (data.session,),
+    SessionRolledOver: lambda data: (data.to,),
+}

@@ -11,10 +11,7 @@ from halo.sessions.commands.reports import artifact_of, settings_of
 from halo.sessions.commands.table import INHERIT
 from halo.sessions.derived import write_derived
 from halo.sessions.desk import Desk
-from halo.workspace.agents import read_agent
-from halo.workspace.models.choice import choose_model
-from halo.workspace.models.naming import profile_named
-from halo.workspace.settings.general import read_general
+from halo.workspace.models.naming import own_model, profile_named
 
 # The name of the setting for each command.
 _SETTINGS = {"model": "model", "think": "thinking", "verbose": "verbose", "send": "send"}
@@ -53,7 +50,7 @@ def _value(desk: Desk, command: Command, choice: Choice, sender: Sender) -> str:
 
 def _elsewhere(desk: Desk, choice: Choice, endpoint: str) -> str:
     """Say where a model is asked, if the agent's own one has an endpoint and this is another."""
-    own = choose_model(desk.tree, read_agent(desk.tree, choice.target.agent), read_general(desk.tree)).model
+    own = own_model(desk.tree, choice.target.agent)
     if not own.endpoint or endpoint == own.endpoint:
         return ""
     return f" at {visible(endpoint or 'its own endpoint')}, not at the agent's, {visible(own.endpoint)}"

@@ -64,14 +64,16 @@ class Holding:
             if self.choice.folder is None:
                 self._first = self._prepare(self._own, frozenset())
             self._session = self.choice.open(self._desk.now_ns)
+            self.choice = self.choice._replace(folder=self._session.folder, notices=())
+            created = self._session.conversation.created
+            home = self._desk.builder.places.home
+            self.ours = created is not None and is_sealed(self._session.folder.id, created.seal, home)
+            self._tell_damage()
         except BaseException:
+            if self._session is not None:
+                self._session.close()
             await self._models.close()
             raise
-        self.choice = self.choice._replace(folder=self._session.folder, notices=())
-        created = self._session.conversation.created
-        home = self._desk.builder.places.home
-        self.ours = created is not None and is_sealed(self._session.folder.id, created.seal, home)
-        self._tell_damage()
         return self._session
 
     async def __aexit__(

@@ -11,6 +11,7 @@ from halo.workspace.agents import read_agent
 from halo.workspace.demands import names_a_file
 from halo.workspace.models.catalogue import read_catalogue
 from halo.workspace.models.choice import choose_model
+from halo.workspace.models.config import ModelConfig
 from halo.workspace.settings.general import read_general
 
 SINGLE = "="
@@ -24,15 +25,14 @@ def profile_named(tree: Tree, text: str, agent: str, *, whole: bool = False) -> 
     `text`, whatever the case. Raises `UnknownNameError` with near misses, `UsageError` when several contain
     it, `LayerError` for a broken catalogue. With `whole` a part of a name names nothing.
     """
-    general = read_general(tree)
-    models = general.models
+    models = read_general(tree).models
     name = text.strip()
     provider, slash, model = name.partition("/")
     if name in models.profiles:
         return name
     if name in models.aliases:
         return SINGLE + name
-    own = choose_model(tree, read_agent(tree, agent), general).model
+    own = own_model(tree, agent)
     if name.lower() in (f"{own.provider}/{own.id}".lower(), own.id.lower()):
         return ""
     if slash and model and provider.lower() in PROVIDERS:
@@ -45,6 +45,11 @@ def profile_named(tree: Tree, text: str, agent: str, *, whole: bool = False) -> 
     if name.lower() in PROVIDERS:
         return SINGLE + _default(tree, name.lower())
     return _containing(model_names(tree), name, whole=whole)
+
+
+def own_model(tree: Tree, agent: str) -> ModelConfig:
+    """Return the model that an agent has by itself. Raises as `choose_model`."""
+    return choose_model(tree, read_agent(tree, agent), read_general(tree)).model
 
 
 def _default(tree: Tree, provider: str) -> str:
