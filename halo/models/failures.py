@@ -5,6 +5,7 @@ and this module imports neither. A key never stands in a message: texts of the o
 it, and the text of a 401 is not shown at all, because providers repeat parts of the key in it.
 """
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -63,10 +64,11 @@ class Call(msgspec.Struct, frozen=True):
 
     def redact(self, text: str) -> str:
         """Return `text` without the key, in one line and cut to a readable length."""
-        # As it is, and as an error message may quote it.
-        for spelling in (self.key, repr(self.key)[1:-1], self.key.strip()):
-            if spelling:
-                text = text.replace(spelling, "[key]")
+        # As it is, and as an error message may quote it; in one go, for a short key may stand in `[key]`.
+        spellings = {self.key, repr(self.key)[1:-1], self.key.strip()} - {""}
+        if spellings:
+            pattern = "|".join(map(re.escape, sorted(spellings, key=len, reverse=True)))
+            text = re.sub(pattern, "[key]", text)
         text = " ".join(text.split())
         return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 

@@ -1,10 +1,13 @@
 """Keeps secret values out of what a model, the log and the terminal get to see."""
 
 import base64
+import html
 import json
 import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
+
+_BROWSER = "!'()*"  # what encodeURIComponent leaves as it is, beside what urllib does
 
 SHORTEST = 6  # characters of a value that is masked; a shorter one would hide words of any text
 
@@ -12,8 +15,9 @@ SHORTEST = 6  # characters of a value that is masked; a shorter one would hide w
 def masker(values: Iterable[tuple[str, str]]) -> Callable[[str], str]:
     """Return a function that puts `[secret <name>]` in the place of values, however they are written.
 
-    As they are, in JSON, in a URL, in base64 (also inside something longer), in hexadecimal. `values` are
-    names with values; those with fewer than `SHORTEST` characters are left out. Parts are not found.
+    As they are; in JSON, also inside a string of JSON; in a URL, as Python, browsers and others write them;
+    in HTML; in base64, also inside something longer; in hexadecimal. `values` are names with values; those
+    with fewer than `SHORTEST` characters are left out. Parts are not found.
     """
     names: dict[str, str] = {}
     for name, value in values:
@@ -33,14 +37,27 @@ def _spellings(value: str) -> Iterator[str]:
     yield value
     if value.strip() != value and len(value.strip()) >= SHORTEST:
         yield value.strip()
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield json.dumps(value)[1:-1].replace("/", "\\/")
-    for safe in ("", "/"):
-        yield urllib.parse.quote(value, safe=safe, errors="surrogateescape")
-        yield urllib.parse.quote_plus(value, safe=safe, errors="surrogateescape")
+    for inside in (_json(value), [again for once in _json(value) for again in _json(once)]):
+        yield from inside
+    for safe in ("", "/", _BROWSER):
+        for quote in (urllib.parse.quote, urllib.parse.quote_plus):
+            quoted = quote(value, safe=safe, errors="surrogateescape")
+            yield quoted
+            yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), quoted)
+    for escaped in (html.escape(value), html.escape(value, quote=False)):
+        yield escaped
+        yield escaped.replace("&#x27;", "&#39;")
     yield data.hex()
+    yield data.hex().upper()
     yield from _base64(data)
+
+
+def _json(text: str) -> list[str]:
+    """Return how a text may stand in a string of JSON."""
+    escaped = json.dumps(text)[1:-1]
+    upper = re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda m: m[1] + m[2].upper(), escaped)
+    plain = json.dumps(text, ensure_ascii=False)[1:-1]
+    return [form for each in (escaped, upper, plain) for form in (each, each.replace("/", "\\/"))]
 
 
 def _base64(data: bytes) -> Iterator[str]:

@@ -4,12 +4,12 @@ The URL that the client is given holds the address, while Host and the name that
 So nothing is looked up here.
 """
 
-import ssl
 import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from halo.tools.base import ToolFailure, brief
+from halo.tools.tls import tls_for
 
 if TYPE_CHECKING:
     import httpx2
@@ -70,18 +70,9 @@ async def client_for(url: "httpx2.URL") -> "httpx2.AsyncClient":
     A connection that is kept is known by its address alone, and the next host at that address would be spoken
     to without looking at its certificate. Nor are cookies handed on, or proxies of the environment used.
     """
-    import asyncio
-
     import httpx2
 
-    # Without TLS there is nothing to verify, and loading the authorities takes longer than a request: tens of
-    # milliseconds, in which the event loop would stand still.
-    context = (
-        await asyncio.to_thread(httpx2.create_ssl_context)
-        if url.scheme == "https"
-        else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    )
-    transport = httpx2.AsyncHTTPTransport(verify=context)
+    transport = httpx2.AsyncHTTPTransport(verify=await tls_for(str(url)))
     timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
     return httpx2.AsyncClient(transport=transport, trust_env=False, timeout=timeout)
 

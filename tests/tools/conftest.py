@@ -6,14 +6,12 @@ import json
 import os
 
 import pytest
+from tool_specs import SPECS
 
 from halo.files.roots import ConfinedRoot
 from halo.records.messages import ToolCall
-from halo.records.tools import DRAFT, SESSION_TOOLS, STATUS, WORKSPACE_TOOLS, activate_skill
 from halo.tools.base import Surroundings
 from halo.tools.toolbox import Toolbox
-
-SPECS = (*WORKSPACE_TOOLS, *SESSION_TOOLS, DRAFT, STATUS, activate_skill(("notes",)))
 
 
 class Bench:

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from conftest import SPECS
+from tool_specs import SPECS
 
 from halo.records.messages import ToolCall
 from halo.records.policies import PolicyRule

@@ -5,9 +5,9 @@ import json
 import os
 
 import pytest
-from conftest import SPECS
 from hypothesis import given
 from hypothesis import strategies as st
+from tool_specs import SPECS
 
 from halo.files.roots import ConfinedRoot
 from halo.records.messages import ToolCall

@@ -1,6 +1,7 @@
 """Secret values in results of tools: however they are written, the model and the log get a name instead."""
 
 import base64
+import html
 import json
 import urllib.parse
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from halo.tools.secrets import SHORTEST, masker
 
-VALUE = 'hunter2/"correct" horse+ü'
+VALUE = 'hunter2/"correct" (horse)+!it\'s ü'
 mask = masker([("post.params.token", VALUE), ("post.secrets.pin", "1234")])
 
 
@@ -24,6 +25,15 @@ mask = masker([("post.params.token", VALUE), ("post.secrets.pin", "1234")])
         urllib.parse.quote(VALUE, safe=""),
         urllib.parse.quote_plus(VALUE),
         VALUE.encode().hex(),
+        VALUE.encode().hex().upper(),
+        urllib.parse.quote(VALUE, safe="").lower(),
+        urllib.parse.quote(VALUE, safe="!'()*"),
+        json.dumps(VALUE)[1:-1].replace("\\u00fc", "\\u00FC"),
+        json.dumps(json.dumps(VALUE))[3:-3],
+        json.dumps(json.dumps({"a": VALUE}, ensure_ascii=False), ensure_ascii=False).split(": ")[1][2:-4],
+        html.escape(VALUE),
+        html.escape(VALUE, quote=False),
+        html.escape(VALUE).replace("&#x27;", "&#39;"),
     ],
 )
 def test_a_value_is_replaced_by_its_name_however_it_is_written(written):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from halo.tools.mcp.launch import Launch
 from halo.tools.mcp.programs import LONGEST_MESSAGE
+from halo.tools.tls import tls_for
 from halo.workspace.mcp.servers import is_loopback_address
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ async def streams_at(start: Launch) -> AsyncGenerator[tuple[Any, Any], None]:
         headers={**start.headers, "accept-encoding": "identity"},
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=start.server.call_seconds),
         trust_env=not is_loopback_address(start.server.url),
+        verify=await tls_for(start.server.url),
         event_hooks={"response": [_bound]},
     ) as client:
         url = start.server.url
